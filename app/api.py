@@ -19,10 +19,10 @@ from app.errors import UsageError
 from app.periods import Period, windows
 from app.show import metric
 from app.show.answer import Answer, Question, explain
-from app.show.registry import Entry, question_of, questions
+from app.show.registry import QuestionEntry, question_of, questions
 from app.show.run_question import run_question
 from queries.opening import use_engine
-from queries.sandbox.run import Limits, user_sql
+from queries.sandbox.run import SandboxLimits, user_sql
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Warehouse:
             QueryError: the text is not one SELECT, or it failed, or it took more time or memory than allowed.
         """
         allowed = self._settings.sql
-        limits = Limits(allowed.rows, allowed.seconds, allowed.memory_mb, allowed.result_mb)
+        limits = SandboxLimits(allowed.rows, allowed.seconds, allowed.memory_mb, allowed.result_mb)
         rows, more = user_sql(self.folder, select, limits)
         if more:
             _warn(f"only the first {rows.height:,} rows are returned (config: sql.rows, sql.result_mb)")
@@ -175,7 +175,7 @@ class Warehouse:
         )
 
 
-def signature_of(entry: Entry) -> inspect.Signature:
+def signature_of(entry: QuestionEntry) -> inspect.Signature:
     """The signature of a question's method: cluster and period, and the options that the question takes."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
@@ -186,7 +186,7 @@ def signature_of(entry: Entry) -> inspect.Signature:
     return inspect.Signature(parameters, return_annotation="pl.DataFrame")
 
 
-def _options_of(entry: Entry) -> dict[str, str]:
+def _options_of(entry: QuestionEntry) -> dict[str, str]:
     """The options of a question's method, and their types."""
     options = {"cluster": "str | None", "since": "Moment", "until": "Moment"}
     if entry.splits:
@@ -210,7 +210,7 @@ _DESCRIBED: Final = {
 }
 
 
-def documentation_of(entry: Entry) -> str:
+def documentation_of(entry: QuestionEntry) -> str:
     """The docstring of a question's method."""
     lines = [entry.summary[:1].upper() + entry.summary[1:] + ".", "", "Args:"]
     lines += [f"    {option}: {_DESCRIBED[option]}" for option in _options_of(entry)]

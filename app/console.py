@@ -15,7 +15,7 @@ from app.terminal.cells import wrap
 from app.terminal.colour import paint
 from app.terminal.pager import page
 from app.terminal.rows import RowOptions
-from app.terminal.table import Table, table_lines
+from app.terminal.table import TextTable, table_lines
 from app.terminal.terminal import Terminal
 from app.visible import FORMULAS, escapes, no_formula
 
@@ -55,9 +55,9 @@ def table(
     """
     terminal = Terminal.of()
     if options is None:
-        laid_out = table_lines(Table(rows, columns, hint=_ELSEWHERE), terminal, RowOptions(every=True))
+        laid_out = table_lines(TextTable(rows, columns, hint=_ELSEWHERE), terminal, RowOptions(every=True))
     else:
-        laid_out = table_lines(Table(rows, columns), terminal, options)
+        laid_out = table_lines(TextTable(rows, columns), terminal, options)
     titles = wrap(title.translate(_CONTROLS_IN_LINES), terminal.width) if title else []
     made = [*(paint(line, "strong", colours=terminal.colours) for line in titles), *laid_out]
     if options is None:

@@ -41,7 +41,7 @@ _NOT_IN_SLUGS = re.compile(r"[^\w\- ]")
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading and the text down to the next heading.
 
     Attributes:
@@ -58,7 +58,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
+class ManualPage:
     """A page of the manual.
 
     Attributes:
@@ -83,7 +83,7 @@ class Page:
         return re.split(r"(?<=[.?!]) ", " ".join(plain.split()), maxsplit=1)[0]
 
     @functools.cached_property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[PageSection, ...]:
         """The page in order, a section for each heading."""
         return tuple(_sections(self.text))
 
@@ -98,7 +98,7 @@ class Page:
         return "\n".join(each.text for each in parts[first : first + 1 + end])
 
 
-def _sections(text: str) -> Iterator[Section]:
+def _sections(text: str) -> Iterator[PageSection]:
     heading, lines, fence, seen = (0, "", ""), list[str](), "", dict[str, int]()
     for line in text.splitlines():
         mark = _FENCE.match(line.lstrip())
@@ -107,11 +107,11 @@ def _sections(text: str) -> Iterator[Section]:
         title = None if fence or mark else _HEADING.match(line)
         if title is not None:
             if lines:
-                yield Section(*heading, "\n".join(lines))
+                yield PageSection(*heading, "\n".join(lines))
             heading, lines = (len(title[1]), title[2], _unique(slug_of(title[2]), seen)), []
         lines.append(line)
     if lines:
-        yield Section(*heading, "\n".join(lines))
+        yield PageSection(*heading, "\n".join(lines))
 
 
 def slug_of(heading: str) -> str:
@@ -130,13 +130,13 @@ def _unique(slug: str, seen: dict[str, int]) -> str:
 
 
 @functools.cache
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, ManualPage]:
     """All pages by topic, in the order of the manual."""
     result = {}
     for path in sorted(FOLDER.rglob("*.md")):
         topic = path.relative_to(FOLDER).with_suffix("").as_posix()
         if topic != INDEX:
-            result[topic] = Page(topic, path.read_text(encoding="utf-8"))
+            result[topic] = ManualPage(topic, path.read_text(encoding="utf-8"))
     return dict(sorted(result.items(), key=lambda each: _order(each[0])))
 
 
@@ -146,16 +146,16 @@ def _order(topic: str) -> tuple[int, str]:
     return order.index(room) if room in ROOMS else len(order), "" if topic == "tutorial" else topic
 
 
-def rooms() -> dict[str, list[Page]]:
+def rooms() -> dict[str, list[ManualPage]]:
     """The pages by the heading of their folder, in the order of the manual."""
-    result: dict[str, list[Page]] = {}
+    result: dict[str, list[ManualPage]] = {}
     for page in pages().values():
         room = posixpath.dirname(page.topic)
         result.setdefault(ROOMS.get(room, room), []).append(page)
     return result
 
 
-def find(topic: str) -> Page:
+def find(topic: str) -> ManualPage:
     """The page of a topic: its whole name, or the last part of it where one page alone has that.
 
     Raises:
@@ -172,7 +172,7 @@ def find(topic: str) -> Page:
     raise UsageError(f"the manual has no page {topic!r}{hint}\nAll pages: trackside docs")
 
 
-def read(topic: str) -> tuple[Page, str]:
+def read(topic: str) -> tuple[ManualPage, str]:
     """A page and the Markdown that `PAGE` or `PAGE#SECTION` names.
 
     Raises:
@@ -193,7 +193,7 @@ def read(topic: str) -> tuple[Page, str]:
     return page, text
 
 
-def linked(page: Page, text: str, address: Callable[[str, str], str]) -> str:
+def linked(page: ManualPage, text: str, address: Callable[[str, str], str]) -> str:
     """Markdown of a page with its links rewritten: only pages of the manual and the web can be reached.
 
     Links to other files of the repository become their text; pictures and comments are left out.
@@ -221,7 +221,7 @@ def _is_code(part: str) -> bool:
     return part.lstrip().startswith("```")
 
 
-def target_of(page: Page, target: str) -> tuple[str, str]:
+def target_of(page: ManualPage, target: str) -> tuple[str, str]:
     """Topic and section that a relative link of a page leads to; the topic need not exist.
 
     >>> target_of(Page("how-to/claims", ""), "../reference/metrics.md#ettr")

@@ -19,7 +19,7 @@ from metrics.waste.waste import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metrics.metric import Exported
+    from metrics.metric import ExportedFamily
 
 Unit = Literal["ratio", "seconds", "gpu_seconds", "gpus", "count", "verdict", "info", "timestamp_seconds", "of_claim"]
 
@@ -113,7 +113,7 @@ def _family(name: str, labels: str, unit: Unit, text: str, **values: tuple[str, 
 def _of_metrics() -> dict[str, Family]:
     """Declare the families of the published ratios from their entries, in the order of the headline numbers."""
     metrics = sorted((each for each in METRICS if each.exported), key=lambda each: each.headline or 0)
-    families: dict[str, list[Exported]] = {}
+    families: dict[str, list[ExportedFamily]] = {}
     declared = {}
     for each in metrics:
         if each.exported is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Names:
+class ExpressionNames:
     """What an expression names: metrics with the labels matched on them, labels of groupings and joins, new ones."""
 
     matched: tuple[tuple[str, frozenset[str]], ...]
@@ -26,7 +26,7 @@ _GROUPING = frozenset(("by", "without", "on", "ignoring", "group_left", "group_r
 _KEYWORDS = frozenset(("and", "or", "unless", "bool", "offset", "inf", "nan", "atan2", "start", "end")) | _GROUPING
 
 
-def names(expr: str) -> Names:
+def names(expr: str) -> ExpressionNames:
     """The metrics and labels that an expression names, by its words alone: no grammar is needed for that.
 
     >>> names('sum by (state) (trackside_gpus{cluster="a"}) / 3600')
@@ -52,7 +52,7 @@ def names(expr: str) -> Names:
         elif _is_name(word) and word not in _KEYWORDS and following != "(" and not _aggregates(word, following):
             matched.append((word, frozenset()))
         at += 1
-    return Names(tuple(matched), frozenset(grouped), frozenset(_made(tokens)))
+    return ExpressionNames(tuple(matched), frozenset(grouped), frozenset(_made(tokens)))
 
 
 def _made(tokens: list[str]) -> Iterator[str]:

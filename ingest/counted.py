@@ -19,7 +19,7 @@ def counted(number: float, one: str, several: str = "") -> str:
     return f"{number:,.10g} {one if number == 1 else several or one + 's'}"
 
 
-class Counted(int):
+class CountedNoun(int):
     """A number in a text of `str.format`: the words for one thing, or for several, are its format.
 
     >>> "{count:row has|rows have}".format(count=Counted(1)), "{count:row has|rows have}".format(count=Counted(1200))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ingest.counted import Counted
+from ingest.counted import CountedNoun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -193,7 +193,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }
-"""The message of each code, with `{count:one|several}` (see `Counted`) and `{detail}`. `text`: nothing is known but
+"""The message of each code, with `{count:one|several}` (see `CountedNoun`) and `{detail}`. `text`: nothing is known but
 the text, as of earlier versions' loads. A message that is `{detail}` alone has more particulars than these two."""
 
 
@@ -218,7 +218,7 @@ class LoadWarning:
         >>> LoadWarning("state_unknown", 3, "SLEEPY").message
         'unknown state SLEEPY: 3 rows'
         """
-        return MESSAGES.get(self.code, "{detail}").format(count=Counted(self.count or 0), detail=self.detail)
+        return MESSAGES.get(self.code, "{detail}").format(count=CountedNoun(self.count or 0), detail=self.detail)
 
     def record(self) -> dict[str, str | int | None]:
         """The warning as the column `warnings` of `loads` keeps it.

@@ -36,12 +36,12 @@ _VALUES: Final = {"by": frozenset(get_args(Driver)), "stage": frozenset(get_args
 _SLURM_ITSELF: Final = re.compile(r"(root|slurm)?(\(\d+\))?")
 
 
-class RuleError(ValueError):
+class ReasonRuleError(ValueError):
     """An invalid rule; the message names it."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class ReasonRule:
     """Words of a reason, and what they tell.
 
     Attributes:
@@ -63,7 +63,7 @@ class Told(NamedTuple):
     cause: str | None
 
 
-def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
+def parse_rule(entry: dict[str, Any], *, origin: str) -> ReasonRule:
     """A rule from its table.
 
     Raises:
@@ -74,15 +74,15 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
     wrong = [f"{name} = {value!r}" for name, value in tells.items() if value not in _VALUES[name]]
     if unknown or wrong or not tells or not isinstance(entry.get("pattern"), str) or not entry.get("source"):
         what = ", ".join((*sorted(unknown), *wrong)) or "it needs a pattern, a source and one of by, stage and cause"
-        raise RuleError(f"{origin}: {what}")
+        raise ReasonRuleError(f"{origin}: {what}")
     try:
-        return Rule(re.compile(entry["pattern"], re.IGNORECASE), tells, entry["source"])
+        return ReasonRule(re.compile(entry["pattern"], re.IGNORECASE), tells, entry["source"])
     except re.error as error:
-        raise RuleError(f"{origin}: {entry['pattern']!r} is not a regular expression: {error}") from None
+        raise ReasonRuleError(f"{origin}: {entry['pattern']!r} is not a regular expression: {error}") from None
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[ReasonRule, ...]:
     """All rules, in their order."""
     text = (resources.files("ingest") / "node_reasons.toml").read_text("utf-8")
     entries = tomllib.loads(text)["rule"]

@@ -36,7 +36,7 @@ def _is_number(annotation: object) -> bool:
     return not kinds.isdisjoint({int, float}) and bool not in kinds
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A section of the configuration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)

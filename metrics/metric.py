@@ -56,7 +56,7 @@ class Claimable:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedFamily:
     """The family of `/metrics` in which a headline ratio is exported.
 
     Attributes:
@@ -111,7 +111,7 @@ class Metric:
     better: Literal["higher", "lower"] = "higher"
     headline: int | None = None
     claim: Claimable | None = None
-    exported: Exported | None = None
+    exported: ExportedFamily | None = None
     judged: bool = False
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ class Copied:
     bytes: int = 0
 
 
-class Source:
+class AttachedCopy:
     """A published copy, attached to the connection of whoever copies or compares."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, root: Path, path: Path) -> None:
@@ -99,7 +99,7 @@ def compare(
         path: its published copy.
         report: takes what is being done, how much of it is done, of how much.
     """
-    source = Source(connection, root, path)
+    source = AttachedCopy(connection, root, path)
     try:
         changed = _changed(connection, source, report)
         taken = Copied()
@@ -115,7 +115,7 @@ def compare(
 
 
 def _changed(
-    connection: duckdb.DuckDBPyConnection, source: Source, report: Callable[[str, int, int], None]
+    connection: duckdb.DuckDBPyConnection, source: AttachedCopy, report: Callable[[str, int, int], None]
 ) -> dict[str, list[Unit]]:
     """The units of each table that the source has otherwise, or that it has no more."""
     here, target = units.current(connection), units.shapes(connection, units.current(connection))
@@ -158,7 +158,7 @@ def copy(
         CorruptWarehouseError: samples of the source are damaged, or what was copied is not what was read.
     """
     connection = writer._connection  # noqa: SLF001 - the writer's own business, done here
-    source = Source(connection, root, path)
+    source = AttachedCopy(connection, root, path)
     try:
         _refuse_other(writer, source)
         return _Copy(writer, connection, source, report, have).run(named or str(root))
@@ -166,7 +166,7 @@ def copy(
         source.detach()
 
 
-def _refuse_other(writer: Writer, source: Source) -> None:
+def _refuse_other(writer: Writer, source: AttachedCopy) -> None:
     """A copy never replaces what is no earlier state, or half a copy, of its source."""
     if writer.meta("warehouse") == source.facts.get("warehouse"):
         unchanged = writer.meta(COPYING) or writer.meta(COPIED) == str(writer.data_version)
@@ -194,7 +194,7 @@ class _Copy:
         self,
         writer: Writer,
         connection: duckdb.DuckDBPyConnection,
-        source: Source,
+        source: AttachedCopy,
         report: Callable[[str, int, int], None],
         have: Callable[[Sequence[integrity.File]], None] | None,
     ) -> None:

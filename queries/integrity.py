@@ -64,7 +64,7 @@ def live_files(
 
 
 @dataclass(frozen=True)
-class Damage:
+class DamagedFile:
     """A file that is not as the manifest has it, and what is wrong."""
 
     file: File
@@ -79,7 +79,7 @@ _verified: Final[dict[str, tuple[object, ...]]] = {}
 """Files whose digest was right, with what changes when they are written. Read and set by one step each."""
 
 
-def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -> Damage | None:
+def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -> DamagedFile | None:
     """What is wrong with a file; None if nothing is.
 
     Args:
@@ -91,16 +91,16 @@ def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -
     try:
         status = (root / file.path).stat()
         if status.st_size != file.bytes:
-            return Damage(file, f"has {status.st_size:,} bytes instead of {file.bytes:,}")
+            return DamagedFile(file, f"has {status.st_size:,} bytes instead of {file.bytes:,}")
         name, state = str(root / file.path), (status.st_size, status.st_mtime_ns, status.st_ino, file.sha256)
         if not digest or (not again and _verified.get(name) == state):
             return None
         if digest_of(root / file.path) != file.sha256:
-            return Damage(file, "does not have the contents it was written with")
+            return DamagedFile(file, "does not have the contents it was written with")
     except FileNotFoundError:
-        return Damage(file, "is missing")
+        return DamagedFile(file, "is missing")
     except OSError as error:
-        return Damage(file, f"cannot be read ({error.strerror})")
+        return DamagedFile(file, f"cannot be read ({error.strerror})")
     _verified[name] = state
     return None
 
@@ -111,7 +111,7 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def damaged(root: Path, files: Iterable[File], *, digest: bool = True, again: bool = False) -> list[Damage]:
+def damaged(root: Path, files: Iterable[File], *, digest: bool = True, again: bool = False) -> list[DamagedFile]:
     """Those of the files that are damaged, and how."""
     with ThreadPoolExecutor(_THREADS) as pool:
         results = pool.map(lambda file: check(root, file, digest=digest, again=again), files)
@@ -129,7 +129,7 @@ def require(root: Path, files: Sequence[File]) -> None:
         raise CorruptWarehouseError(message(root, broken))
 
 
-def message(root: Path, damage: Sequence[Damage]) -> str:
+def message(root: Path, damage: Sequence[DamagedFile]) -> str:
     """What is damaged, and the commands that mend it."""
     more = f", and {len(damage) - 1:,} more files (trackside doctor lists them)" if len(damage) > 1 else ""
     lines = [f"{root}: damaged samples: {damage[0]}{more}."]

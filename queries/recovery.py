@@ -33,7 +33,7 @@ REPAIR: Final = "trackside doctor --repair"
 
 
 @dataclass(frozen=True)
-class Contents:
+class FileMetadata:
     """The metadata of a database file.
 
     Attributes:
@@ -49,7 +49,7 @@ class Contents:
     files: tuple[File, ...] = ()
 
 
-def contents(path: Path, *, whole: bool = False) -> Contents:
+def contents(path: Path, *, whole: bool = False) -> FileMetadata:
     """Read the metadata of a database file; `whole` reads every row of it, so that damage anywhere shows.
 
     Raises:
@@ -67,16 +67,16 @@ def contents(path: Path, *, whole: bool = False) -> Contents:
             raise CorruptWarehouseError(corrupt(path, root, first_line(error))) from error
 
 
-def _contents(connection: duckdb.DuckDBPyConnection) -> Contents:
+def _contents(connection: duckdb.DuckDBPyConnection) -> FileMetadata:
     here = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
     named = {name for (name,) in connection.execute(here).fetchall()}
     if not {"meta", "partitions"} <= named:
-        return Contents()
+        return FileMetadata()
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     paths = connection.execute("SELECT path FROM partitions").fetchall()
     files = tuple(integrity.live_files(connection))
     version = int(meta.get("data_version", 0))
-    return Contents(meta.get("warehouse"), version, frozenset(path for (path,) in paths), files)
+    return FileMetadata(meta.get("warehouse"), version, frozenset(path for (path,) in paths), files)
 
 
 def read_whole(connection: duckdb.DuckDBPyConnection) -> None:
@@ -211,7 +211,7 @@ def _drop_foreign_wal(root: Path, holder: Mapping[str, Any] | None) -> None:
         _set_aside(root, directory.WAL, "it belongs to another database, or to another state of this one")
 
 
-def _without_wal(root: Path) -> Contents:
+def _without_wal(root: Path) -> FileMetadata:
     """The metadata of the database, its write-ahead log left out."""
     other = root / "published" / "without-wal.unfinished"
     other.parent.mkdir(exist_ok=True)
@@ -250,7 +250,7 @@ def _damage(path: Path) -> Exception | None:
     return None
 
 
-def _compare_with_copies(root: Path, live: Contents, *, repair: bool) -> None:
+def _compare_with_copies(root: Path, live: FileMetadata, *, repair: bool) -> None:
     """The published copies are of this warehouse, and none is newer than the database.
 
     A copy that cannot be read is set aside: the writer publishes a new one when it is done.
@@ -273,7 +273,7 @@ def _compare_with_copies(root: Path, live: Contents, *, repair: bool) -> None:
             return
 
 
-def _refuse_rolled_back(root: Path, copy: Path, live: Contents, *, repair: bool) -> None:
+def _refuse_rolled_back(root: Path, copy: Path, live: FileMetadata, *, repair: bool) -> None:
     if repair:
         _restore(root, copy, f"the database was older: data version {live.version}")
         return
@@ -285,7 +285,7 @@ def _refuse_rolled_back(root: Path, copy: Path, live: Contents, *, repair: bool)
     )
 
 
-def _set_aside_unnamed(root: Path, live: Contents, *, repair: bool) -> None:
+def _set_aside_unnamed(root: Path, live: FileMetadata, *, repair: bool) -> None:
     """Move away Parquet files that the manifest does not name: a killed writer's last transaction leaves some.
 
     Files of later versions than that one's show that the database is older than the samples.

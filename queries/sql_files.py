@@ -49,7 +49,7 @@ _COMMENT: Final = re.compile(r"\s*--[^\n]*")
 
 
 @dataclass(frozen=True)
-class Step:
+class SchemaStep:
     """A numbered schema step: applied once, never edited after a release."""
 
     number: int
@@ -130,9 +130,9 @@ def _opening_comment(sql: str) -> str:
 
 
 @functools.cache
-def schema_steps() -> tuple[Step, ...]:
+def schema_steps() -> tuple[SchemaStep, ...]:
     """All schema steps in order."""
-    return tuple(Step(int(name[:4]), name, sql) for name, sql in _files("schema"))
+    return tuple(SchemaStep(int(name[:4]), name, sql) for name, sql in _files("schema"))
 
 
 @functools.cache
@@ -175,7 +175,7 @@ def checks() -> tuple[Check, ...]:
     return tuple(parsed)
 
 
-def tables_of(step: Step) -> tuple[Table, ...]:
+def tables_of(step: SchemaStep) -> tuple[Table, ...]:
     """Tables that a schema step declares, with the comments next to them."""
     tables = []
     for comment, name, body in _TABLE.findall(step.sql):
@@ -184,7 +184,7 @@ def tables_of(step: Step) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def added_by(step: Step) -> tuple[tuple[str, Column], ...]:
+def added_by(step: SchemaStep) -> tuple[tuple[str, Column], ...]:
     """Columns that a schema step adds to tables of earlier ones, each with its table's name."""
     return tuple((table, Column(*rest)) for table, *rest in _ADDED.findall(step.sql))
 
@@ -195,7 +195,7 @@ def tables() -> dict[str, Table]:
 
 
 @functools.cache
-def _declared(steps: tuple[Step, ...]) -> dict[str, Table]:
+def _declared(steps: tuple[SchemaStep, ...]) -> dict[str, Table]:
     """The tables that steps declare, with the changes that later ones make to those of earlier ones."""
     tables: dict[str, Table] = {}
     for step in steps:

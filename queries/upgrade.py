@@ -75,7 +75,7 @@ def apply_missing_steps(connection: duckdb.DuckDBPyConnection, applied: Mapping[
             connection.execute("COMMIT")
 
 
-def _comments(step: sql_files.Step) -> Iterator[str]:
+def _comments(step: sql_files.SchemaStep) -> Iterator[str]:
     """Statements that put a step's comments beside its tables and columns."""
     tables = sql_files.tables_of(step)
     yield from (f"COMMENT ON TABLE {table.name} IS {literal(table.description)}" for table in tables)

@@ -197,7 +197,7 @@ def test_read_section_has_its_subsections_and_no_more() -> None:
 
 
 def test_sections_ignore_headings_in_code() -> None:
-    page = manual.Page("x", "# A\n\n```sh\n# not a heading\n```\n\n## B\n\ntext\n\n## B\n")
+    page = manual.ManualPage("x", "# A\n\n```sh\n# not a heading\n```\n\n## B\n\ntext\n\n## B\n")
     assert [(each.level, each.slug) for each in page.sections] == [(1, "a"), (2, "b"), (2, "b-1")]
     assert "# not a heading" in page.sections[0].text
 

@@ -25,7 +25,7 @@ BEGUN = "-login"
 """End of the name of the cookie of a login that has begun."""
 
 
-class Login:
+class LoginPaths:
     """Paths of the login.
 
     Args:

@@ -35,11 +35,11 @@ def protect(application: Flask, access: Access, root: Path) -> Guard:
     log = AuditLog(_audit_file(access, root), megabytes=access.audit_mb, files=access.audit_files)
     sessions = None
     if access.login == "oidc":
-        from app.access.login import Login  # noqa: PLC0415 - only where people log in here
+        from app.access.login import LoginPaths  # noqa: PLC0415 - only where people log in here
         from app.access.oidc import Provider, secret_of  # noqa: PLC0415 - as above
 
         sessions = Sessions(lasts_s=access.session_hours * 3600, idle_s=access.idle_hours * 3600)
-        Login(access, Provider(access, secret_of(access)), sessions, log).register(application)
+        LoginPaths(access, Provider(access, secret_of(access)), sessions, log).register(application)
     token = read_secret(access.metrics_token_file, "metrics_token_file")
     made = Guard(access, log, sessions, token)
     made.protect(application)

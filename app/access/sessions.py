@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Session:
+class LoginSession:
     """A person who has logged in.
 
     Attributes:
@@ -103,7 +103,7 @@ class Sessions:
         self.lasts_s, self.idle_s = lasts_s, idle_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._sessions: _Kept[Session] = _Kept()
+        self._sessions: _Kept[LoginSession] = _Kept()
         self._pending: _Kept[Pending] = _Kept()
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Sessions:
         with self._lock:
             now = self._clock()
             self._sessions.drop(lambda each: self._is_over(each, now))
-            return self._sessions.add(Session(person, now, now, id_token))
+            return self._sessions.add(LoginSession(person, now, now, id_token))
 
     def person(self, name: str) -> Person | None:
         """Who a session is of; None where it is none, has ended or has expired."""
@@ -126,7 +126,7 @@ class Sessions:
             self._sessions.put(name, replace(session, seen=now))
             return session.person
 
-    def close(self, name: str) -> Session | None:
+    def close(self, name: str) -> LoginSession | None:
         """End a session."""
         with self._lock:
             return self._sessions.take(name)
@@ -146,5 +146,5 @@ class Sessions:
                 return None
             return begun if secrets.compare_digest(begun.state.encode(), state.encode(errors="replace")) else None
 
-    def _is_over(self, session: Session, now: float) -> bool:
+    def _is_over(self, session: LoginSession, now: float) -> bool:
         return now - session.began > self.lasts_s or now - session.seen > self.idle_s

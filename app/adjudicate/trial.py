@@ -30,7 +30,7 @@ NEWER: Final = "The data have changed since the effect was shown. See its effect
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownCorrection:
     """A correction whose effect was shown.
 
     Attributes:
@@ -58,7 +58,7 @@ class Corrector:
 
     def __init__(self, root: Path, settings: Config) -> None:
         self._root, self._settings = root, settings
-        self._shown: OrderedDict[str, Shown] = OrderedDict()
+        self._shown: OrderedDict[str, ShownCorrection] = OrderedDict()
         self._one = threading.Lock()
 
     def effect(self, request: Request, signature: Signature, *, to: str, now: datetime) -> tuple[str, Done]:
@@ -69,7 +69,7 @@ class Corrector:
         """
         version, done = self.tried(request, signature, now=now)
         word = secrets.token_urlsafe(16)
-        self._shown[word] = Shown(request, signature, to, version, done)
+        self._shown[word] = ShownCorrection(request, signature, to, version, done)
         while len(self._shown) > KEPT:
             self._shown.popitem(last=False)
         return word, done

@@ -10,7 +10,7 @@ from app.formatting import NOTHING, display, measured
 from app.terminal.cells import wrap
 from app.terminal.colour import paint
 from app.terminal.rows import RowOptions
-from app.terminal.table import Table, table_lines
+from app.terminal.table import TextTable, table_lines
 from app.visible import escapes
 from ingest.counted import counted
 
@@ -68,7 +68,7 @@ def verdict_lines(judged: Sequence[Judged], where: str, terminal: Terminal, *, e
         *_painted(_counts(judged), "strong", terminal),
         *_painted(f"Claims against {where}", "quiet", terminal),
         *([""] if terminal.is_terminal else []),
-        *table_lines(Table(_rows(judged), _COLUMNS, ranked=_RANKED, hint="--explain"), terminal, _ALL),
+        *table_lines(TextTable(_rows(judged), _COLUMNS, ranked=_RANKED, hint="--explain"), terminal, _ALL),
         *_below(judged, terminal),
     ]
     if explain:

@@ -34,7 +34,7 @@ class EmptyScopeError(Exception):
 
 
 @dataclass(frozen=True)
-class Interval:
+class ScopedInterval:
     """A part of a window in which the same nodes are excluded; None: all of them."""
 
     since: datetime
@@ -156,7 +156,7 @@ class Scoped:
         sums = [self._sums_in(interval, params) for interval in self.intervals if interval.without is not None]
         sums = [each for each in sums if not each.is_empty()] or sums
         if not sums:
-            return self._sums_in(Interval(self._window.since, self._window.since), params)
+            return self._sums_in(ScopedInterval(self._window.since, self._window.since), params)
         together = pl.concat(sums)
         amounts = [name for name in together.columns if name.endswith("gpu_seconds")]
         included = together.filter(~pl.col("category").is_in(self._categories()))
@@ -165,7 +165,7 @@ class Scoped:
     def _categories(self) -> list[str]:
         return [each.category for each in self._claim.exclusions if each.category is not None]
 
-    def _sums_in(self, interval: Interval, params: dict[str, Any]) -> pl.DataFrame:
+    def _sums_in(self, interval: ScopedInterval, params: dict[str, Any]) -> pl.DataFrame:
         low, high = max(interval.since, params["since"]), min(interval.until, params["until"])
         in_interval = params | {"since": low, "until": max(low, high), "without": sorted(interval.without or ())}
         scope = self._claim.scope
@@ -183,7 +183,7 @@ class Scoped:
         """GPU-seconds of the scope that the claim excludes, of those that its metric is about."""
         period = {"cluster": self._window.cluster, "since": self._window.since, "until": self._window.until}
         dimension = "run" if self._of == "runs" else "cluster"
-        whole = self._sums_in(Interval(self._window.since, self._window.until), period | {"dimension": dimension})
+        whole = self._sums_in(ScopedInterval(self._window.since, self._window.until), period | {"dimension": dimension})
         included = self._ledger_sums(period | {"dimension": dimension})
         if self._of != "capacity":
             whole, included = (each.filter(pl.col("state") == "allocated") for each in (whole, included))
@@ -191,7 +191,7 @@ class Scoped:
 
     # Moments -------------------------------------------------------------------------------------------------
 
-    def touched(self, interval: Interval, attempts: pl.DataFrame) -> pl.DataFrame:
+    def touched(self, interval: ScopedInterval, attempts: pl.DataFrame) -> pl.DataFrame:
         """Attempts (with their keys) that hold a node which the interval excludes."""
         if not interval.without:
             return attempts.clear()
@@ -259,7 +259,7 @@ def _excluded_nodes(exclusion: Exclusion, names: pl.DataFrame | None, cluster: s
     return frozenset(nodes)
 
 
-def _intervals(window: Window, left_out: list[tuple[Exclusion, frozenset[str] | None]]) -> list[Interval]:
+def _intervals(window: Window, left_out: list[tuple[Exclusion, frozenset[str] | None]]) -> list[ScopedInterval]:
     """The window, cut at every beginning and end of an exclusion within it."""
     ends = {window.since, window.until}
     for each, _ in left_out:
@@ -271,5 +271,5 @@ def _intervals(window: Window, left_out: list[tuple[Exclusion, frozenset[str] | 
             nodes for each, nodes in left_out if each.since and each.until and each.since < high and each.until > low
         ]
         without = None if None in active else frozenset().union(*(nodes for nodes in active if nodes))
-        intervals.append(Interval(low, high, without))
+        intervals.append(ScopedInterval(low, high, without))
     return intervals

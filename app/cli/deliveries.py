@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from app.config.settings import Config
-    from app.reports.delivery.outbox import Delivery, Made, Outbox
-    from app.reports.schedule.run import Run, Runner
+    from app.reports.delivery.outbox import Delivery, MadeReport, Outbox
+    from app.reports.schedule.run import Runner, ScheduledRun
 
 RUN_EPILOG = """\
 A report that is due is made once for each period, and delivered to each of its targets; what was made or delivered
@@ -93,7 +93,7 @@ def resend(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(outbox: Outbox, key: str | None, target: str | None, *, dead: bool) -> list[tuple[Made, str]]:
+def _chosen(outbox: Outbox, key: str | None, target: str | None, *, dead: bool) -> list[tuple[MadeReport, str]]:
     """Reports with the targets to send them to again."""
     from app.errors import UsageError
 
@@ -123,7 +123,7 @@ def deliveries(options: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(done: Run) -> list[str]:
+def _lines(done: ScheduledRun) -> list[str]:
     """What a run did, in words."""
     if done.busy:
         return [f"{done.report}: another process is at work on it; nothing was done"]
@@ -133,7 +133,7 @@ def _lines(done: Run) -> list[str]:
     return lines or ([] if done.failures or done.deliveries else [f"{done.report}: nothing is due"])
 
 
-def _failures(done: Run) -> list[str]:
+def _failures(done: ScheduledRun) -> list[str]:
     return [
         *(f"{done.report}: {each}" for each in done.failures),
         *(_outcome(each) for each in done.deliveries if each.outcome != "delivered"),

@@ -41,7 +41,7 @@ def explain(topic: str) -> None:
         echo(f"More: trackside docs {answer.page.topic}")
 
 
-def _print(page: manual.Page, text: str) -> None:
+def _print(page: manual.ManualPage, text: str) -> None:
     if not sys.stdout.isatty():
         echo(text.rstrip("\n"))
         return

@@ -32,7 +32,7 @@ _LEDGER: Final = {
 """The words of the ledger, which most tables have, with their meaning."""
 
 
-class Answer(NamedTuple):
+class TopicText(NamedTuple):
     """A part of the manual about a topic.
 
     Attributes:
@@ -41,12 +41,12 @@ class Answer(NamedTuple):
         text: Markdown.
     """
 
-    page: manual.Page
+    page: manual.ManualPage
     section: str
     text: str
 
 
-def answers(topic: str) -> list[Answer]:
+def answers(topic: str) -> list[TopicText]:
     """What the manual has on a topic: its definition, its verb, question and metric; else a page, or a section.
 
     Args:
@@ -61,7 +61,7 @@ def answers(topic: str) -> list[Answer]:
         return direct
     pages = [page for name, page in manual.pages().items() if requested in {name, name.rpartition("/")[2]}]
     if len(pages) == 1:
-        return [Answer(pages[0], "", pages[0].text)]
+        return [TopicText(pages[0], "", pages[0].text)]
     if anywhere := list(_anywhere(requested)):
         return anywhere[:1]
     hint = did_you_mean(requested, topics())
@@ -80,23 +80,23 @@ def topics() -> list[str]:
     return list(dict.fromkeys([*rows, *_LEDGER, *sections, *(name.rpartition("/")[2] for name in manual.pages())]))
 
 
-def _rows(requested: str) -> Iterator[Answer]:
+def _rows(requested: str) -> Iterator[TopicText]:
     """The row of a term in the glossary, and of an exit status in their list."""
     for name, heading in ((_TERMS, ""), (_STATUS, "Exit status ")):
         page = manual.find(name)
         for names, meaning in _table(page):
             if requested in {name.lower() for name in names}:
-                yield Answer(page, "", f"**{heading}{', '.join(names)}**: {meaning}")
+                yield TopicText(page, "", f"**{heading}{', '.join(names)}**: {meaning}")
 
 
-def _of_ledger(requested: str) -> Iterator[Answer]:
+def _of_ledger(requested: str) -> Iterator[TopicText]:
     """The meaning of a state, a category or a mark of the ledger."""
     name = requested.replace(" ", "_")
     if name in _LEDGER:
-        yield Answer(manual.find("concepts/ledger"), "", f"**{name.replace('_', ' ')}**: {_LEDGER[name]}")
+        yield TopicText(manual.find("concepts/ledger"), "", f"**{name.replace('_', ' ')}**: {_LEDGER[name]}")
 
 
-def _table(page: manual.Page) -> Iterator[tuple[list[str], str]]:
+def _table(page: manual.ManualPage) -> Iterator[tuple[list[str], str]]:
     """The rows of a page's tables: the names in the first cell, and the second cell."""
     for line in page.text.splitlines():
         cells = [cell.strip() for cell in _CELLS.split(line)[1:-1]]
@@ -104,7 +104,7 @@ def _table(page: manual.Page) -> Iterator[tuple[list[str], str]]:
             yield cells[0].split(", "), cells[1]
 
 
-def _sections(requested: str) -> Iterator[Answer]:
+def _sections(requested: str) -> Iterator[TopicText]:
     """The sections about a verb, a question and a metric of that name."""
     slug = requested.replace(" ", "-")
     for name in _SECTIONS:
@@ -112,13 +112,13 @@ def _sections(requested: str) -> Iterator[Answer]:
         page = manual.find(name)
         text = page.part(section)
         if text is not None:
-            yield Answer(page, section, text)
+            yield TopicText(page, section, text)
 
 
-def _anywhere(requested: str) -> Iterator[Answer]:
+def _anywhere(requested: str) -> Iterator[TopicText]:
     """The sections of that name on any page."""
     slug = manual.slug_of(requested)
     for page in manual.pages().values():
         text = page.part(slug)
         if text is not None:
-            yield Answer(page, slug, text)
+            yield TopicText(page, slug, text)

@@ -39,7 +39,7 @@ MORE: Final = (
 )
 
 
-class Cluster(NamedTuple):
+class ClusterOverview(NamedTuple):
     """A cluster as the query `overview` returns it; times are seconds since 1970, None where there is none."""
 
     name: str
@@ -67,13 +67,13 @@ def text(root: Path, *, now: float) -> str:
     if not (root / directory.DATABASE).exists() and current_copy(root) is None:
         return f"There is no warehouse in {root} yet. To start:\n{_commands(START)}\n{MORE}"
     with open_reader(root) as reader:
-        clusters = [Cluster(*row) for row in reader.rows("overview")]
+        clusters = [ClusterOverview(*row) for row in reader.rows("overview")]
     if not clusters:
         return f"Nothing has been loaded into {root} yet. To start:\n{_commands(START)}\n{MORE}"
     return "\n".join([f"Warehouse {root}:", describe(clusters, now), "Next:", _commands(next_commands(clusters)), MORE])
 
 
-def describe(clusters: Sequence[Cluster], now: float) -> str:
+def describe(clusters: Sequence[ClusterOverview], now: float) -> str:
     """Each cluster in a few lines; of many the first ones, and how many more there are."""
     lines = [_cluster(each, now) for each in clusters[:SHOWN]]
     if len(clusters) > SHOWN:
@@ -81,7 +81,7 @@ def describe(clusters: Sequence[Cluster], now: float) -> str:
     return "\n".join(lines)
 
 
-def next_commands(clusters: Sequence[Cluster]) -> list[tuple[str, str]]:
+def next_commands(clusters: Sequence[ClusterOverview]) -> list[tuple[str, str]]:
     """The three commands that make sense next, each with what it gives."""
     accounted = [each for each in clusters if not _JOBS.isdisjoint(each.sources)]
     if not accounted and any("runlog" in each.sources for each in clusters):
@@ -110,7 +110,7 @@ def _commands(commands: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"  {command:<{width}}  {gives}" for command, gives in commands)
 
 
-def _cluster(cluster: Cluster, now: float) -> str:
+def _cluster(cluster: ClusterOverview, now: float) -> str:
     """What is known of a cluster, in lines of the width of a terminal."""
     present: dict[str, list[str]] = {}
     for source in sorted(cluster.sources, key=_position):
@@ -134,7 +134,7 @@ def _listed(kinds: Sequence[str]) -> str:
     return f" ({', '.join(kind.replace('_', ' ') for kind in kinds)})" if kinds else ""
 
 
-def _time(cluster: Cluster, now: float) -> str:
+def _time(cluster: ClusterOverview, now: float) -> str:
     """The time that the loads cover, and the age of the newest data."""
     if cluster.covers_until is None:
         return "no time is covered yet"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Names:
+class AcceptedNames:
     """The accepted names. Nothing is read before a name is compared, so that `--help` of other verbs stays quick."""
 
     def __contains__(self, what: object) -> bool:

@@ -22,7 +22,7 @@ from metrics.ledger.ledger import other_work
 from metrics.runs.heuristic import join_similar
 from metrics.runs.naming import RunRules, named_runs
 from metrics.runs.runs import run_attempts, runs
-from metrics.runs.steps import Rules as StepRules
+from metrics.runs.steps import StepRules
 
 if TYPE_CHECKING:
     from app.compute.inputs import Facts

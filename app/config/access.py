@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 
 def _network(text: str) -> str:
@@ -68,7 +68,7 @@ ANYONE = "*"
 """Everyone who can log in."""
 
 
-class Access(Section):
+class Access(SettingsSection):
     """Who may see and change what in the explorer. Without a login only this machine is served."""
 
     login: Literal["none", "header", "oidc"] = Field(

@@ -6,10 +6,10 @@ from datetime import date
 
 from pydantic import Field
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 
-class Price(Section):
+class Price(SettingsSection):
     """What an hour of a GPU costs, from a day on."""
 
     gpu_model: str = ""
@@ -17,14 +17,14 @@ class Price(Section):
     per_gpu_hour: float = Field(ge=0)
 
 
-class Grid(Section):
+class GridIntensity(SettingsSection):
     """What the grid emits, from a day on."""
 
     since: date | None = None
     kg_per_kwh: float = Field(ge=0)
 
 
-class Cost(Section):
+class Cost(SettingsSection):
     """What GPU-time costs: for `trackside show cost` and `show people`. There are no built-in prices and factors."""
 
     currency: str = Field(default="", max_length=8, description="name of the currency of all prices: EUR, USD")
@@ -33,7 +33,7 @@ class Cost(Section):
         description="a table [[cost.prices]] for each price: `gpu_model` (words of its name; none: any GPU), `since` "
         "(first UTC day; none: from ever), `per_gpu_hour`",
     )
-    grid: tuple[Grid, ...] = Field(
+    grid: tuple[GridIntensity, ...] = Field(
         default=(),
         description="a table [[cost.grid]] for each factor: `since` (as above), `kg_per_kwh` of CO2 equivalent",
     )

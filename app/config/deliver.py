@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from app.config.forms import Form
 from ingest.http_address import is_open_address
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -45,13 +45,13 @@ Mailbox = Annotated[str, AfterValidator(_mailbox)]
 TargetName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,32}[a-z0-9])?$")]
 
 
-class Target(Section):
+class Target(SettingsSection):
     """What every target has."""
 
     name: TargetName = Field(description="its name: small letters, digits and hyphens; reports name it in `deliver`")
 
 
-class Folder(Target):
+class FolderTarget(Target):
     """A folder of this machine: a new folder in it for each report."""
 
     path: Path = Field(description="the folder; it is made if it is not there. `{user}` in it is the user of a digest")
@@ -149,7 +149,7 @@ class Webhook(Target):
         return self
 
 
-class Deliver(Section):
+class Deliver(SettingsSection):
     """Where reports go: a table for each target, such as [[deliver.smtp]], and how failures are treated."""
 
     retries: int = Field(default=5, ge=0, le=20, description="a failed delivery is tried again so often ...")
@@ -166,7 +166,7 @@ class Deliver(Section):
         default=None,
         description="folder of reports made and delivered; none: NAME-reports beside the warehouse; a lake needs one",
     )
-    folder: tuple[Folder, ...] = Field(default=(), description="folders of this machine; see below")
+    folder: tuple[FolderTarget, ...] = Field(default=(), description="folders of this machine; see below")
     s3: tuple[S3, ...] = Field(default=(), description="buckets; see below")
     smtp: tuple[Smtp, ...] = Field(default=(), description="mail; see below")
     slack: tuple[Slack, ...] = Field(default=(), description="channels of Slack; see below")

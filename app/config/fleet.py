@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from app.config import place
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 _SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 
@@ -27,7 +27,7 @@ def scheduler_address(text: str) -> str:
     return text
 
 
-class Fleet(Section):
+class FleetSettings(SettingsSection):
     """The clusters that `trackside fleet` brings up to date, and the Dask scheduler and TLS files for its workers."""
 
     clusters: tuple[str, ...] = Field(
@@ -52,7 +52,7 @@ class Fleet(Section):
     tls_key: Path | None = Field(default=None, description="... its key")
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Fleet:
+    def _is_whole(self) -> FleetSettings:
         given = [each is not None for each in (self.tls_ca, self.tls_cert, self.tls_key)]
         if any(given) and not all(given):
             message = "tls_ca, tls_cert and tls_key belong together"
@@ -62,7 +62,7 @@ class Fleet(Section):
             raise ValueError(message)
         return self
 
-    def beside(self, folder: Path) -> Fleet:
+    def beside(self, folder: Path) -> FleetSettings:
         """The same with files relative to a folder."""
         files = {name: getattr(self, name) for name in ("lake", "tls_ca", "tls_cert", "tls_key")}
         whole = {name: None if file is None else folder / file.expanduser() for name, file in files.items()}

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ingest.http_address import is_open_address, without_secrets
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 
 def _address(url: str) -> str:
@@ -17,7 +17,7 @@ def _address(url: str) -> str:
     return without_secrets(url)
 
 
-class Grafana(Section):
+class GrafanaSettings(SettingsSection):
     """Grafana, beside the explorer."""
 
     url: Annotated[str, AfterValidator(_address)] | None = Field(

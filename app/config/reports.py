@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from app.config.deliver import KINDS, USER
 from app.config.forms import Form
 from app.config.zone import Zone
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 
 def _cron(text: str) -> str:
@@ -48,7 +48,7 @@ ReportName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,32}[a-z0-9])?$
 PeriodKind = Literal["day", "week", "month", "quarter"]
 
 
-class ScheduledReport(Section):
+class ScheduledReport(SettingsSection):
     """A report for each period of the calendar, made once when it is due, and delivered."""
 
     name: ReportName = Field(description="its name: small letters, digits and hyphens")

@@ -6,11 +6,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 from metrics.mfu.peaks import gpu_of
 
 
-class Reference(Section):
+class ScalingReference(SettingsSection):
     """What a recipe reached on a kind and number of GPUs."""
 
     name: str = Field(min_length=1)
@@ -33,10 +33,10 @@ class Reference(Section):
         return {**self.model_dump(), "gpu": self.gpu if known is None else known.name}
 
 
-class Scaling(Section):
+class Scaling(SettingsSection):
     """What `trackside show scaling` compares with."""
 
-    reference: tuple[Reference, ...] = Field(
+    reference: tuple[ScalingReference, ...] = Field(
         default=(),
         description="a table [[scaling.reference]] for each result beside the published ones: `name`, `recipe` (as "
         "the run log names it), `gpu`, `n_gpus`, `minutes` (time to train), `tokens_per_gpu_s`, `source` (whose it is)",

@@ -23,8 +23,8 @@ from app.config import place, toml_file
 from app.config.access import Access
 from app.config.cost import Cost
 from app.config.deliver import Deliver
-from app.config.fleet import Fleet
-from app.config.grafana import Grafana
+from app.config.fleet import FleetSettings
+from app.config.grafana import GrafanaSettings
 from app.config.reports import ScheduledReport, cross_mistakes
 from app.config.scaling import Scaling
 from app.config.zone import Zone
@@ -35,7 +35,7 @@ from ingest.errors import InputError
 from ingest.kubernetes.settings import Kubernetes
 from ingest.prometheus.settings import Prometheus, Retention, Telemetry
 from ingest.runlog.settings import RunLogs
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 from ingest.slurm.settings import Slurm
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ _CREDENTIALS = re.compile(r"://[^/\s]*@")
 """User and password in an address, wherever it was put by mistake."""
 
 
-class Serve(Section):
+class Serve(SettingsSection):
     """How explorer and exporter are served."""
 
     host: str = Field(default="127.0.0.1", description="address to listen on; the default is this machine only")
@@ -172,7 +172,7 @@ class Serve(Section):
     )
 
 
-class Rules(Section):
+class Rules(SettingsSection):
     """What numbers depend on; printed with `--explain` and kept with every computation."""
 
     planned_reasons: tuple[PythonRegex, ...] = Field(
@@ -216,7 +216,7 @@ class Rules(Section):
     ] = Field(default="palm_full", description="how the FLOP of a token are counted for the headline MFU")
 
 
-class Sql(Section):
+class Sql(SettingsSection):
     """Limits of `trackside sql`."""
 
     rows: int = Field(default=10_000, gt=0, le=1_000_000_000, description="most rows")
@@ -225,7 +225,7 @@ class Sql(Section):
     result_mb: int = Field(default=64, gt=0, le=65_536, description="largest result")
 
 
-class Engine(Section):
+class EngineSettings(SettingsSection):
     """How much of the machine DuckDB takes for the warehouse; `trackside sql` has limits of its own."""
 
     memory_mb: int | None = Field(
@@ -248,7 +248,7 @@ class Engine(Section):
         return opening.Engine(self.memory_mb, self.threads, self.temp_directory)
 
 
-class Config(Section):
+class Config(SettingsSection):
     """All settings."""
 
     warehouse: Path = Field(default=place.DEFAULT_WAREHOUSE, description="warehouse directory, or a lake")
@@ -267,14 +267,14 @@ class Config(Section):
     runlog: RunLogs = RunLogs()
     serve: Serve = Serve()
     access: Access = Access()
-    grafana: Grafana = Grafana()
+    grafana: GrafanaSettings = GrafanaSettings()
     rules: Rules = Rules()
     cost: Cost = Cost()
     scaling: Scaling = Scaling()
     sql: Sql = Sql()
-    engine: Engine = Engine()
+    engine: EngineSettings = EngineSettings()
     deliver: Deliver = Deliver()
-    fleet: Fleet = Fleet()
+    fleet: FleetSettings = FleetSettings()
     _file: Path | None = PrivateAttr(default=None)
 
     @property

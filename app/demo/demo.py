@@ -110,7 +110,7 @@ def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> No
 
 def show(folder: Path, settings: config.Config, *, simulated: Settings | None = None, quiet: bool = False) -> None:
     """Make what is not there yet, then print the numbers next to the truth, the verdicts, and where everything is."""
-    made = Folder.open(folder, simulated or Settings())
+    made = DemoFolder.open(folder, simulated or Settings())
     steps = _steps(made, settings)
     needs = _needs(made, steps)
     if needs and not quiet:
@@ -151,7 +151,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
 
 
 @dataclass
-class Folder:
+class DemoFolder:
     """The demo's folder, and what is done in it."""
 
     path: Path
@@ -159,7 +159,7 @@ class Folder:
     done: list[str]
 
     @classmethod
-    def open(cls, path: Path, simulated: Settings) -> Folder:
+    def open(cls, path: Path, simulated: Settings) -> DemoFolder:
         """Take the folder up where it was left, or begin it.
 
         Raises:
@@ -224,12 +224,12 @@ class _Step:
     work: Callable[[ReportProgress], str]
 
 
-def _now(made: Folder) -> datetime:
+def _now(made: DemoFolder) -> datetime:
     """The time of the demo: a machine whose clock is behind the simulation must not take its data for the future."""
     return max(clock.now(), datetime.fromtimestamp(made.simulated.end, UTC))
 
 
-def _steps(made: Folder, settings: config.Config) -> list[_Step]:
+def _steps(made: DemoFolder, settings: config.Config) -> list[_Step]:
     sources = made.path / "sources"
 
     def slurm(report_progress: ReportProgress) -> str:
@@ -291,14 +291,14 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
     ]
 
 
-def _needs(made: Folder, steps: Sequence[_Step]) -> str:
+def _needs(made: DemoFolder, steps: Sequence[_Step]) -> str:
     """What the demo needs of the machine; empty for one that is done, and for a simulation of another size."""
     if made.simulated != Settings() or all(step.name in made.done for step in steps):
         return ""
     return f"{NEEDS} Steps that are done are kept when you stop it."
 
 
-def _simulate(made: Folder, report_progress: ReportProgress) -> str:
+def _simulate(made: DemoFolder, report_progress: ReportProgress) -> str:
     done = itertools.count()
     world = simulate(made.simulated, made.path, report=lambda what: report_progress(what, next(done), STAGES))
     return f"{made.simulated.gpus:,} GPUs, {made.simulated.days} days, {len(world.attempts):,} attempts"
@@ -350,7 +350,7 @@ def _read(reports: Sequence[Report]) -> str:
     return f"{count}, {rejected:,} rejected" if rejected else count
 
 
-def _do(step: _Step, made: Folder, settings: config.Config, *, quiet: bool) -> None:
+def _do(step: _Step, made: DemoFolder, settings: config.Config, *, quiet: bool) -> None:
     """Do a step, if it is not done, and write down that it is."""
     if step.name in made.done:
         if not quiet:
@@ -368,7 +368,7 @@ def _do(step: _Step, made: Folder, settings: config.Config, *, quiet: bool) -> N
         output.echo(f"{step.title}: {result} ({(clock.now() - began).total_seconds():.1f} s)")
 
 
-def run_step(made: Folder, settings: config.Config, name: str, *, quiet: bool) -> str:
+def run_step(made: DemoFolder, settings: config.Config, name: str, *, quiet: bool) -> str:
     """The result of a step."""
     step = next(each for each in _steps(made, settings) if each.name == name)
     with progress(step.title, quiet=quiet) as report_progress:

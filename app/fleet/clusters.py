@@ -11,7 +11,7 @@ from app.compute.unchanged import code_digest
 from app.config import settings as config
 from app.config.place import warehouse_of_environment
 from app.errors import ConfigError, UsageError
-from app.fleet.task import Outcome, Task, digest_of, failed
+from app.fleet.task import ClusterTask, TaskOutcome, digest_of, failed
 from queries import directory
 from queries.errors import WarehouseError
 from queries.lake.address import address_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.config.settings import Config
 
 
-def tasks_of(settings: Config, names: Collection[str] = ()) -> tuple[list[Task], list[Outcome]]:
+def tasks_of(settings: Config, names: Collection[str] = ()) -> tuple[list[ClusterTask], list[TaskOutcome]]:
     """The tasks of a fleet, the largest directory first; and the clusters whose configuration cannot be used.
 
     Args:
@@ -36,8 +36,8 @@ def tasks_of(settings: Config, names: Collection[str] = ()) -> tuple[list[Task],
     """
     _refuse_one_directory_for_all()
     lake = _lake(settings.fleet.lake, "[fleet] lake")
-    tasks: list[Task] = []
-    broken: list[Outcome] = []
+    tasks: list[ClusterTask] = []
+    broken: list[TaskOutcome] = []
     for file in _files(settings):
         try:
             tasks.append(_task(file, lake, settings.fleet.lake_files))
@@ -87,7 +87,7 @@ def _lake(place: Path | None, named: str) -> str:
     return str(address)
 
 
-def _task(file: Path, lake: str, lake_files: str | None) -> Task:
+def _task(file: Path, lake: str, lake_files: str | None) -> ClusterTask:
     """The task of a cluster, which is committed to this lake unless its own configuration names another.
 
     Raises:
@@ -104,7 +104,7 @@ def _task(file: Path, lake: str, lake_files: str | None) -> Task:
             "lake as [serve] lake"
         )
     own = _lake(settings.serve.lake, f"{file}: [serve] lake")
-    return Task(
+    return ClusterTask(
         cluster=settings.cluster,
         config=str(file),
         config_sha256=digest_of(file),
@@ -123,13 +123,13 @@ def _refuse_one_directory_for_all() -> None:
         )
 
 
-def _refuse_twice(tasks: Iterable[Task]) -> None:
+def _refuse_twice(tasks: Iterable[ClusterTask]) -> None:
     """Refuse two clusters of one name, or in one directory.
 
     Raises:
         ConfigError: there are.
     """
-    seen: dict[str, Task] = {}
+    seen: dict[str, ClusterTask] = {}
     for task in tasks:
         for what, value in (("cluster", task.cluster), ("warehouse", str(Path(task.directory).resolve()))):
             other = seen.setdefault(f"{what} {value}", task)
@@ -144,7 +144,7 @@ def _refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
             raise UsageError(f"the fleet has no cluster {name!r}{hint}")
 
 
-def _bytes(task: Task) -> int:
+def _bytes(task: ClusterTask) -> int:
     """Size of its published copy: what takes longest is begun first, so that no worker is alone at the end.
 
     0 where it cannot be read here: whether it can be by a worker, is told by that one.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from app.faults import FAULTS
 from app.fleet import task as tasks
-from app.fleet.task import Outcome, Task, failed
+from app.fleet.task import ClusterTask, TaskOutcome, failed
 from ingest.errors import ServerDownError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Workers(Protocol):
     def slots(self) -> int:
         """How many tasks can be run at once now."""
 
-    def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+    def submit(self, run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask) -> Future[TaskOutcome]:
         """Have a task run."""
 
     def begun(self) -> list[tuple[str, str]]:
@@ -39,13 +39,13 @@ class Workers(Protocol):
 
 
 def run_tasks(
-    wanted: Iterable[Task],
+    wanted: Iterable[ClusterTask],
     workers: Workers,
     *,
     report: ReportProgress,
-    ended: Callable[[Outcome], None],
+    ended: Callable[[TaskOutcome], None],
     patience_s: float = PATIENCE_S,
-) -> list[Outcome]:
+) -> list[TaskOutcome]:
     """Have all tasks run, as many at once as there are slots.
 
     Args:
@@ -63,20 +63,20 @@ class _Round:
 
     def __init__(
         self,
-        waiting: deque[Task],
+        waiting: deque[ClusterTask],
         workers: Workers,
         report: ReportProgress,
-        ended: Callable[[Outcome], None],
+        ended: Callable[[TaskOutcome], None],
     ) -> None:
         self._waiting = waiting
         self._workers = workers
         self._report = report
         self._ended = ended
         self._total = len(waiting)
-        self._running: dict[Future[Outcome], Task] = {}
-        self._outcomes: list[Outcome] = []
+        self._running: dict[Future[TaskOutcome], ClusterTask] = {}
+        self._outcomes: list[TaskOutcome] = []
 
-    def run(self, patience_s: float) -> list[Outcome]:
+    def run(self, patience_s: float) -> list[TaskOutcome]:
         """Run them, and return what became of them."""
         seen = time.monotonic()
         while self._waiting or self._running:
@@ -90,7 +90,7 @@ class _Round:
             self._collect()
         return self._outcomes
 
-    def _submit(self, task: Task) -> None:
+    def _submit(self, task: ClusterTask) -> None:
         self._tell(task.cluster)
         try:
             self._running[self._workers.submit(tasks.run, task)] = task
@@ -107,7 +107,7 @@ class _Round:
             outcome = _outcome(future, self._running.pop(future))
             self._end(replace(outcome, died=self._died(outcome, killed=_killed(future))))
 
-    def _died(self, outcome: Outcome, *, killed: bool) -> tuple[str, ...]:
+    def _died(self, outcome: TaskOutcome, *, killed: bool) -> tuple[str, ...]:
         """The processes that were lost at a cluster: all that began it but the last, which ended it."""
         begun = [worker for cluster, worker in self._workers.begun() if cluster == outcome.cluster]
         return tuple(begun if killed else begun[:-1])
@@ -116,7 +116,7 @@ class _Round:
         for task in (*self._running.values(), *self._waiting):
             self._end(failed(task.cluster, task.directory, _no_worker()))
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: TaskOutcome) -> None:
         self._outcomes.append(outcome)
         self._ended(outcome)
         self._tell()
@@ -126,7 +126,7 @@ class _Round:
         self._report(", ".join(names), len(self._outcomes), self._total)
 
 
-def _outcome(future: Future[Outcome], task: Task) -> Outcome:
+def _outcome(future: Future[TaskOutcome], task: ClusterTask) -> TaskOutcome:
     try:
         return future.result()
     except CancelledError:
@@ -135,7 +135,7 @@ def _outcome(future: Future[Outcome], task: Task) -> Outcome:
         return failed(task.cluster, task.directory, _explained(error))
 
 
-def _killed(future: Future[Outcome]) -> bool:
+def _killed(future: Future[TaskOutcome]) -> bool:
     """Whether one worker after another died at it, so that nobody ended it."""
     return not future.cancelled() and type(future.exception()).__name__ == "KilledWorker"
 

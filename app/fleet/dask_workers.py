@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
-    from app.config.fleet import Fleet
-    from app.fleet.task import Outcome, Task
+    from app.config.fleet import FleetSettings
+    from app.fleet.task import ClusterTask, TaskOutcome
 
 _CONNECT_S: Final = 30
 """How long to wait for a scheduler."""
@@ -57,9 +57,11 @@ class DaskWorkers:
         except (OSError, RuntimeError, ValueError):  # it is gone, or not there again yet
             return 0
 
-    def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+    def submit(self, run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask) -> Future[TaskOutcome]:
         """Have a worker run it; one that dies at it is replaced by another, up to four of them."""
-        future: Future[Outcome] = self._executor.submit(_noted, run, replace(task, logged=self._logged), self._topic)
+        future: Future[TaskOutcome] = self._executor.submit(
+            _noted, run, replace(task, logged=self._logged), self._topic
+        )
         return future
 
     def begun(self) -> list[tuple[str, str]]:
@@ -71,7 +73,7 @@ class DaskWorkers:
         return [(each["cluster"], each["process"]) for _, each in events]
 
 
-def _noted(run: Callable[[Task], Outcome], task: Task, topic: str) -> Outcome:
+def _noted(run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask, topic: str) -> TaskOutcome:
     """Run a task at a worker, after the scheduler was told who begins it: a process that is killed cannot.
 
     The key is not `worker`: Dask puts the worker's address there.
@@ -125,7 +127,7 @@ def _local_cluster(count: int, security: Security) -> LocalCluster:
 
 
 @contextlib.contextmanager
-def joined(address: str, fleet: Fleet, *, without_tls: bool = False) -> Iterator[DaskWorkers]:
+def joined(address: str, fleet: FleetSettings, *, without_tls: bool = False) -> Iterator[DaskWorkers]:
     """Use the workers of a scheduler.
 
     Args:

@@ -11,7 +11,7 @@ from app.faults import FAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.fleet.task import Outcome, Task
+    from app.fleet.task import ClusterTask, TaskOutcome
 
 
 class Here:
@@ -25,9 +25,9 @@ class Here:
         """Nothing: where this process dies, nobody is left to ask."""
         return []
 
-    def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+    def submit(self, run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask) -> Future[TaskOutcome]:
         """Run it before this returns."""
-        future: Future[Outcome] = Future()
+        future: Future[TaskOutcome] = Future()
         try:
             future.set_result(run(task))
         except FAULTS as error:

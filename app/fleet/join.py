@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from distributed import Nanny
 
-    from app.config.fleet import Fleet
+    from app.config.fleet import FleetSettings
 
 _CONNECT_S: Final = 60
 """How long to try to reach the scheduler."""
@@ -21,7 +21,7 @@ _CONNECT_S: Final = 60
 
 def join(
     address: str,
-    fleet: Fleet,
+    fleet: FleetSettings,
     *,
     host: str = "127.0.0.1",
     processes: int = 1,
@@ -49,7 +49,7 @@ def join(
     asyncio.run(_work(address, fleet, host, processes, started))
 
 
-async def _work(address: str, fleet: Fleet, host: str, processes: int, started: Callable[[], None]) -> None:
+async def _work(address: str, fleet: FleetSettings, host: str, processes: int, started: Callable[[], None]) -> None:
     import dask  # noqa: PLC0415 - an extra
 
     with dask.config.set(NO_HTTP):
@@ -61,7 +61,7 @@ async def _work(address: str, fleet: Fleet, host: str, processes: int, started: 
             await asyncio.gather(*(nanny.finished() for nanny in nannies))
 
 
-def _nanny(address: str, fleet: Fleet, host: str, processes: int) -> Nanny:
+def _nanny(address: str, fleet: FleetSettings, host: str, processes: int) -> Nanny:
     """What starts a worker process, and starts it again when it dies."""
     from distributed import Nanny  # noqa: PLC0415 - an extra
 

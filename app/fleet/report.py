@@ -12,7 +12,7 @@ from ingest.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.fleet.task import Outcome
+    from app.fleet.task import TaskOutcome
 
 SCHEMA = {
     "cluster": pl.String,
@@ -34,13 +34,13 @@ rows of files that were written to the lake; `peak_mb` is the most memory of tha
 names the processes that were lost at it before `worker` did it."""
 
 
-def as_rows(outcomes: Sequence[Outcome]) -> pl.DataFrame:
+def as_rows(outcomes: Sequence[TaskOutcome]) -> pl.DataFrame:
     """A row for each cluster, by name."""
     rows = [_row(outcome) for outcome in sorted(outcomes, key=lambda each: each.cluster)]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _row(outcome: Outcome) -> tuple[object, ...]:
+def _row(outcome: TaskOutcome) -> tuple[object, ...]:
     failure = next(iter(outcome.failures), None)
     ran = bool(outcome.worker)
     return (
@@ -60,7 +60,7 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
     )
 
 
-def line_of(outcome: Outcome) -> Iterator[str]:
+def line_of(outcome: TaskOutcome) -> Iterator[str]:
     """What became of a cluster, in a line; each failure in a line of its own."""
     if not outcome.failures:
         computed = "computed" if outcome.computed else "nothing to compute"
@@ -75,7 +75,7 @@ def line_of(outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.cluster}: failed: {failure.step}: {failure.message.splitlines()[0]}"
 
 
-def require_all(outcomes: Sequence[Outcome]) -> None:
+def require_all(outcomes: Sequence[TaskOutcome]) -> None:
     """Do nothing if every cluster was brought up to date.
 
     Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from distributed.security import Security
 
-    from app.config.fleet import Fleet
+    from app.config.fleet import FleetSettings
 
 INSTALL: Final = "workers need Dask, which is not installed:  pip install 'trackside[fleet]'"
 
@@ -43,7 +43,7 @@ NO_HTTP: Final[Mapping[str, Any]] = {
 """Dask's own settings: no pages of the scheduler and of workers, which are served without TLS."""
 
 
-def requested(address: str | None, fleet: Fleet) -> str:
+def requested(address: str | None, fleet: FleetSettings) -> str:
     """The scheduler that is meant: the one of the command line, else the configuration's.
 
     Raises:
@@ -70,7 +70,7 @@ def require_dask() -> None:
         raise UsageError(INSTALL) from None
 
 
-def security_of(address: str, fleet: Fleet) -> Security | None:
+def security_of(address: str, fleet: FleetSettings) -> Security | None:
     """The certificates for a scheduler's address; None: none are needed.
 
     Raises:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 VERB: Final = "trackside fleet"
 
-logging.getLogger("trackside").addHandler(logging.NullHandler())  # what is logged is reported, too: see `Outcome`
+logging.getLogger("trackside").addHandler(logging.NullHandler())  # what is logged is reported, too: see `TaskOutcome`
 
 
 class OtherWorkerError(SourceError):
@@ -46,7 +46,7 @@ class OtherWorkerError(SourceError):
 
 
 @dataclass(frozen=True)
-class Task:
+class ClusterTask:
     """A cluster to be brought up to date.
 
     Attributes:
@@ -80,7 +80,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """What became of a task.
 
     Attributes:
@@ -117,7 +117,7 @@ def this_process() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def run(task: Task) -> Outcome:
+def run(task: ClusterTask) -> TaskOutcome:
     """Read the cluster's sources, compute what has changed, and commit it to the lake.
 
     Raises:
@@ -130,7 +130,7 @@ def run(task: Task) -> Outcome:
     with log.to_stderr() if task.logged else contextlib.nullcontext():
         worker = _worker(task, settings)
         worker.cycle(now=clock.now())
-    return Outcome(
+    return TaskOutcome(
         cluster=task.cluster,
         directory=task.directory,
         data_version=_data_version(task),
@@ -145,9 +145,9 @@ def run(task: Task) -> Outcome:
     )
 
 
-def failed(cluster: str, directory: str, error: BaseException, *, step: str = "worker") -> Outcome:
+def failed(cluster: str, directory: str, error: BaseException, *, step: str = "worker") -> TaskOutcome:
     """The outcome of a task that raised an error, or never ran."""
-    return Outcome(cluster, directory, failures=(_failure(step, error),))
+    return TaskOutcome(cluster, directory, failures=(_failure(step, error),))
 
 
 def digest_of(file: Path) -> str:
@@ -168,7 +168,7 @@ def _failures(worker: Worker, settings: Config) -> Iterator[Failure]:
         yield replace(failure, message=without_secrets(failure.message, settings))
 
 
-def _refuse_other_code(task: Task) -> None:
+def _refuse_other_code(task: ClusterTask) -> None:
     if code_digest().hex() != task.code:
         raise OtherWorkerError(
             f"the worker on {socket.gethostname()} runs another version of Trackside, DuckDB or polars than the "
@@ -176,7 +176,7 @@ def _refuse_other_code(task: Task) -> None:
         )
 
 
-def _settings(task: Task) -> Config:
+def _settings(task: ClusterTask) -> Config:
     """The cluster's settings, as this machine's copy of its configuration file has them.
 
     Raises:
@@ -203,12 +203,12 @@ def _use_engine(settings: Config) -> None:
     use_engine(engine if engine.threads is not None else replace(engine, threads=pl.thread_pool_size()))
 
 
-def _worker(task: Task, settings: Config) -> Worker:
+def _worker(task: ClusterTask, settings: Config) -> Worker:
     """What does a cycle. The Slurm that this machine has may be another cluster's: the file says whether it is read."""
     named = "slurm" in settings.model_fields_set
     return Worker(Path(task.directory), settings, every=timedelta(0), verb=VERB, finds_slurm=named)
 
 
-def _data_version(task: Task) -> int | None:
+def _data_version(task: ClusterTask) -> int | None:
     copy = directory.current_copy(Path(task.directory))
     return None if copy is None else directory.number(copy)

@@ -12,7 +12,7 @@ import polars as pl
 from app.reports import records
 
 if TYPE_CHECKING:
-    from app.reports.records import Record
+    from app.reports.records import ReportRecord
 
 SCHEMA = {
     "written_at": pl.String,
@@ -52,7 +52,7 @@ def listed(root: Path, *, cluster: str | None = None, period: str | None = None)
     return pl.DataFrame(rows, schema=SCHEMA, strict=False)
 
 
-def _fate(record: Record) -> str:
+def _fate(record: ReportRecord) -> str:
     if record.file_sha256 is None:
         return "unknown"
     try:

@@ -29,7 +29,7 @@ LARGEST_RECORD = 64 << 20
 
 
 @dataclass(frozen=True)
-class Record:
+class ReportRecord:
     """A report that was written.
 
     Attributes:
@@ -63,13 +63,13 @@ class Record:
     claims: str | None
 
 
-_NAMES = frozenset(each.name for each in fields(Record))
+_NAMES = frozenset(each.name for each in fields(ReportRecord))
 
 
-def of_document(document: Document, target: Path, form: str, now: datetime, report: str = "sla") -> Record:
+def of_document(document: Document, target: Path, form: str, now: datetime, report: str = "sla") -> ReportRecord:
     """The record of a report that was just written to a file; a pipe or a device has no digest."""
     file = target.absolute()
-    return Record(
+    return ReportRecord(
         report=report,
         cluster=document["cluster"],
         period=document["period"]["asked"],
@@ -84,7 +84,7 @@ def of_document(document: Document, target: Path, form: str, now: datetime, repo
     )
 
 
-def keep(root: Path, record: Record) -> str | None:
+def keep(root: Path, record: ReportRecord) -> str | None:
     """Add a record, one write under a lock; why it could not be added, or None.
 
     Whoever may only read the warehouse writes reports all the same, so this is no error.
@@ -110,7 +110,7 @@ def _after_cut_line(descriptor: int) -> bytes:
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
-def read(root: Path) -> list[Record]:
+def read(root: Path) -> list[ReportRecord]:
     """The reports written, in the order in which they were. A line that is none, such as a cut one, is left out."""
     try:
         with (root / REPORTS).open("rb") as file:
@@ -121,11 +121,11 @@ def read(root: Path) -> list[Record]:
     return [record for line in lines if (record := _record(line)) is not None]
 
 
-def _record(line: bytes) -> Record | None:
+def _record(line: bytes) -> ReportRecord | None:
     try:
         values: Any = json.loads(line)
     except ValueError:
         return None
     if not isinstance(values, dict) or not values.keys() >= _NAMES:
         return None
-    return Record(**{name: values[name] for name in _NAMES})
+    return ReportRecord(**{name: values[name] for name in _NAMES})

@@ -24,7 +24,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7785"
 
 
 @dataclass(frozen=True)
-class Point:
+class FigurePoint:
     """A point, with the ends of its interval where it has one."""
 
     x: float
@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Series:
+class FigureSeries:
     """Points of one kind.
 
     Attributes:
@@ -46,7 +46,7 @@ class Series:
 
     name: str
     colour: str
-    points: tuple[Point, ...]
+    points: tuple[FigurePoint, ...]
     ring: bool = False
 
 
@@ -64,7 +64,7 @@ class Panel:
 
     title: str
     x: str
-    series: tuple[Series, ...]
+    series: tuple[FigureSeries, ...]
     percent: bool = False
     line: tuple[float, str] | None = None
 
@@ -149,7 +149,7 @@ def _grid(axes: _Axes, panel: Panel) -> Iterator[str]:
         yield f"<text x='{x1 + 6:.1f}' y='{y + 16:.1f}'>{escape(panel.line[1])}</text>"
 
 
-def _legend(series: Iterable[Series]) -> Iterator[str]:
+def _legend(series: Iterable[FigureSeries]) -> Iterator[str]:
     x = 16.0
     for each in series:
         yield f"<circle cx='{x + 5:.1f}' cy='37' r='4.5' {_look(each)}/>"
@@ -157,12 +157,12 @@ def _legend(series: Iterable[Series]) -> Iterator[str]:
         x += 34 + 6.6 * len(each.name)
 
 
-def _look(series: Series) -> Markup:
+def _look(series: FigureSeries) -> Markup:
     fill = "none" if series.ring else series.colour
     return Markup("fill='{}' stroke='{}' stroke-width='2'").format(fill, series.colour)
 
 
-def _marks(axes: _Axes, series: Series) -> Iterator[str]:
+def _marks(axes: _Axes, series: FigureSeries) -> Iterator[str]:
     placed = [(axes.at(point.x, point.y), point) for point in series.points]
     if not series.ring and len(placed) > 1:
         path = " ".join(f"{x:.1f},{y:.1f}" for (x, y), _ in placed)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from app.reproduce.figure import BLUE, GREY, ORANGE, Panel, Point, Series
+from app.reproduce.figure import BLUE, GREY, ORANGE, FigurePoint, FigureSeries, Panel
 from app.reproduce.mlperf_files import BENCHMARKS, COMPARED, read
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
@@ -165,28 +165,28 @@ def figure(reader: Reader, window: Window, *, of: Round) -> list[Panel]:
     """Time to train, efficiency, and MFU over both peaks, by the number of GPUs."""
     rows = scaling_table(scaling_runs(reader, window, convention="palm_full")).unique("n_gpus", maintain_order=True)
     computed = _times_of(_logs_with_times(reader, window.cluster))
-    official = tuple(Point(gpus, time.official) for gpus, time in computed.items() if time.official is not None)
-    means = tuple(Point(gpus, time.minutes) for gpus, time in computed.items())
+    official = tuple(FigurePoint(gpus, time.official) for gpus, time in computed.items() if time.official is not None)
+    means = tuple(FigurePoint(gpus, time.minutes) for gpus, time in computed.items())
     theirs = tuple(
-        Point(gpus, float(minutes)) for (name, gpus), minutes in of.minutes.items() if name == window.cluster
+        FigurePoint(gpus, float(minutes)) for (name, gpus), minutes in of.minutes.items() if name == window.cluster
     )
-    of_others = Series("published", GREY, theirs, ring=True)
+    of_others = FigureSeries("published", GREY, theirs, ring=True)
     steps = kept_steps(reader, window)
     peaks = [(f"over the {dtype.upper()} peak", dtype) for dtype in ("fp8", "bf16")]
     mfu = tuple(
-        Series(name, colour, _mfu_points(steps, window, dtype))
+        FigureSeries(name, colour, _mfu_points(steps, window, dtype))
         for (name, dtype), colour in zip(peaks, (BLUE, ORANGE), strict=True)
     )
     return [
         Panel(
             "Official time to train (min)" if official else "Mean time to train (min)",
             "GPUs",
-            (Series("Trackside", BLUE, official or means), *([of_others] if theirs else [])),
+            (FigureSeries("Trackside", BLUE, official or means), *([of_others] if theirs else [])),
         ),
         Panel(
             "Strong scaling by mean time to train",
             "GPUs",
-            (Series("over the smallest size, 95 %", BLUE, _points(rows)),),
+            (FigureSeries("over the smallest size, 95 %", BLUE, _points(rows)),),
             percent=True,
             line=_claimed(of.scaling.get(window.cluster)),
         ),
@@ -198,18 +198,18 @@ def _claimed(scaling: tuple[int, int, float] | None) -> tuple[float, str] | None
     return None if scaling is None else (scaling[2], f"claimed: {scaling[2]:.0%}".replace("%", " %"))
 
 
-def _points(rows: pl.DataFrame) -> tuple[Point, ...]:
+def _points(rows: pl.DataFrame) -> tuple[FigurePoint, ...]:
     known = rows.filter(pl.col("by_time").is_not_null()).select("n_gpus", "by_time", "by_time_low", "by_time_high")
-    return tuple(Point(*row) for row in known.iter_rows())
+    return tuple(FigurePoint(*row) for row in known.iter_rows())
 
 
-def _mfu_points(steps: pl.DataFrame, window: Window, dtype: str) -> tuple[Point, ...]:
+def _mfu_points(steps: pl.DataFrame, window: Window, dtype: str) -> tuple[FigurePoint, ...]:
     rows = (
         (gpus, fleet_row(step_mfu(some, convention="palm_full", peak_dtype=dtype), window, "palm_full", "mfu"))
         for gpus, some in _by_size(steps)
     )
     known = ((gpus, row.row(0, named=True)) for gpus, row in rows)
-    return tuple(Point(gpus, row["value"], row["ci_low"], row["ci_high"]) for gpus, row in known if row["value"])
+    return tuple(FigurePoint(gpus, row["value"], row["ci_low"], row["ci_high"]) for gpus, row in known if row["value"])
 
 
 # Comparison ----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from app.window import Window
 from ingest.counted import counted
 from metrics import frames
 from metrics.mfu.flops import MEASURES
-from metrics.runs.steps import Rules as StepRules
+from metrics.runs.steps import StepRules
 from metrics.telemetry.utilisation import utilisation
 
 if TYPE_CHECKING:

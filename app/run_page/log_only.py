@@ -18,7 +18,7 @@ from app.window import Window
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.ledger.log_evidence import logged_time
-from metrics.runs.steps import Rules as StepRules
+from metrics.runs.steps import StepRules
 from metrics.statistics import rate_interval
 from metrics.units import DAY_S
 from queries.memo import Memo

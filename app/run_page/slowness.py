@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from app.run_page.one_run import OneRun
     from app.window import Window
-    from metrics.runs.steps import Rules
+    from metrics.runs.steps import StepRules
 
     Row = dict[str, Any]
 
 _MOST: Final = 3
 
 
-def slowness(source: OneRun, window: Window, name: str, rules: Rules) -> tuple[list[Row], list[Row]]:
+def slowness(source: OneRun, window: Window, name: str, rules: StepRules) -> tuple[list[Row], list[Row]]:
     """Sessions with times of ranks (`SESSION_STRAGGLERS`), and stalls (`STALLS`), the costliest first.
 
     Args:

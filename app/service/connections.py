@@ -63,7 +63,7 @@ def connection_limit() -> int:
 
 def make_server(
     application: Application, listening: socket.socket, *, request_s: float = REQUEST_S, most: int | None = None
-) -> Server:
+) -> GuardedServer:
     """A server on a bound socket; `run` serves until the process is to end.
 
     Args:
@@ -85,7 +85,7 @@ def make_server(
         clear_untrusted_proxy_headers=False,  # app.access.guard believes them where [access] names the proxy
     )
     named = (listening.family, listening.type, listening.proto, listening.getsockname())
-    made = Server(
+    made = GuardedServer(
         application, {}, _sock=listening, dispatcher=_Dispatcher(), adj=settings, sockinfo=named, bind_socket=False
     )
     made.request_s, made.most = request_s, most
@@ -123,7 +123,7 @@ class _Channel(HTTPChannel):
                 self.socket.shutdown(socket.SHUT_RDWR)  # an event at once, even where an answer is not fetched
 
 
-class Server(TcpWSGIServer):
+class GuardedServer(TcpWSGIServer):
     """Waitress's server, which closes what does not become a request and always has room for another client."""
 
     channel_class = _Channel

@@ -17,7 +17,7 @@ from app.results.nodes.lifecycle import lifecycle
 from app.results.placement.rows import span_rows, standing_rows
 from app.results.steps.stragglers import rank_times
 from app.results.waste import waste_flags, waste_rows
-from app.service.samples import Sample, known
+from app.service.samples import ExportedSample, known
 from app.times import iso
 from dashboards import exported_metrics as families
 from dashboards.exported_metrics import (
@@ -48,7 +48,7 @@ def last(whole: Window, days: float) -> Window:
     return replace(whole, since=max(whole.since, whole.until - timedelta(days=days)))
 
 
-def of_events(source: Source, whole: Window) -> Iterator[Sample]:
+def of_events(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """Incidents of hardware, nodes that went out of service, and attempts that infrastructure interrupted."""
     recent = last(whole, EVENT_DAYS)
     incidents = source.query("incidents_in", **recent.parameters).filter(pl.col("severity") != "info")
@@ -60,19 +60,19 @@ def of_events(source: Source, whole: Window) -> Iterator[Sample]:
     yield from _events(whole, "interruption", broken.select(pl.col("node"), pl.col("run_id"), "ended_at"))
 
 
-def _events(whole: Window, kind: str, rows: pl.DataFrame) -> Iterator[Sample]:
+def _events(whole: Window, kind: str, rows: pl.DataFrame) -> Iterator[ExportedSample]:
     """Samples of rows of node, what happened and when: the latest of them."""
     latest = rows.unique(maintain_order=True).sort(rows.columns[2], descending=True, maintain_order=True)
     for node, what, at in latest.head(MAX_EVENTS).iter_rows():
         labels = (whole.cluster, kind, node or UNNAMED, what or UNNAMED, _moment(at))
-        yield Sample(families.EVENT, labels, at.timestamp())
+        yield ExportedSample(families.EVENT, labels, at.timestamp())
 
 
 def _moment(at: datetime) -> str:
     return iso(at.replace(microsecond=0))
 
 
-def of_blocks(source: Source, whole: Window) -> Iterator[Sample]:
+def of_blocks(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """Nodes and jobs by block, and the segments that idle nodes make: as of the end of the data."""
     nodes = standing_rows(source, whole)
     largest = blocks(nodes).sort("nodes", "block", descending=[True, False]).head(MAX_BLOCKS)
@@ -81,15 +81,15 @@ def of_blocks(source: Source, whole: Window) -> Iterator[Sample]:
         states = {"idle": row["idle"], "unavailable": row["out"]}
         states["allocated"] = row["nodes"] - row["idle"] - row["out"]
         for state, count in states.items():
-            yield Sample(families.BLOCK_NODES, (*key, state), float(max(0, count)))
-        yield Sample(families.BLOCK_JOBS, (*key, "across"), float(row["across"]))
-        yield Sample(families.BLOCK_JOBS, (*key, "within"), float(row["attempts"] - row["across"]))
+            yield ExportedSample(families.BLOCK_NODES, (*key, state), float(max(0, count)))
+        yield ExportedSample(families.BLOCK_JOBS, (*key, "across"), float(row["across"]))
+        yield ExportedSample(families.BLOCK_JOBS, (*key, "within"), float(row["attempts"] - row["across"]))
     for row in segments(nodes).iter_rows(named=True):
         for what, count in (("idle", row["segments"]), ("whole", row["whole"])):
-            yield Sample(families.IDLE_SEGMENTS, (whole.cluster, str(row["segment"]), what), float(count))
+            yield ExportedSample(families.IDLE_SEGMENTS, (whole.cluster, str(row["segment"]), what), float(count))
 
 
-def of_placement(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+def of_placement(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """How many attempts on several nodes lay in the least number of blocks that would do."""
     spans = span_rows(source, window)
     known_place = pl.col("least").is_not_null()
@@ -98,10 +98,10 @@ def of_placement(source: Source, window: Window, key: tuple[str, str]) -> Iterat
         unknown=(~known_place).sum(), more=more.sum(), least=(known_place & ~more.fill_null(value=False)).sum()
     ).row(0, named=True)
     for placement, count in counted.items():
-        yield Sample(families.SPANNED, (*key, placement), float(count))
+        yield ExportedSample(families.SPANNED, (*key, placement), float(count))
 
 
-def of_waste(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+def of_waste(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """Who held GPU-time, and what of it shows no work."""
     flags = waste_flags(source, window)
     accounts = flags.group_by("user").agg(pl.col("account").drop_nulls().mode().sort().first())
@@ -117,7 +117,7 @@ def of_waste(source: Source, window: Window, key: tuple[str, str]) -> Iterator[S
             yield from known(families.WASTE, (*who, kind), wasted)
 
 
-def of_runs_lost(source: Source, whole: Window, runs: list[str]) -> Iterator[Sample]:
+def of_runs_lost(source: Source, whole: Window, runs: list[str]) -> Iterator[ExportedSample]:
     """What runs lost, by category: of those that have series of their own."""
     rows = lost_rows(source, whole, "run").filter(pl.col("subject").is_in(runs), pl.col("category").is_in(COSTLY))
     summed = rows.group_by("subject", "category").agg(pl.col("gpu_seconds").sum()).sort("subject", "category")
@@ -125,7 +125,7 @@ def of_runs_lost(source: Source, whole: Window, runs: list[str]) -> Iterator[Sam
         yield from known(families.RUN_LOST, (whole.cluster, run, category), seconds)
 
 
-def of_stragglers(source: Source, whole: Window) -> Iterator[Sample]:
+def of_stragglers(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """What ranks waited for the slowest, by run and cause."""
     sessions = session_stragglers(rank_times(source, last(whole, STRAGGLER_DAYS)))
     slow = sessions.filter(pl.col("lost_gpu_s") > 0).with_columns(pl.col("nodes").list.join(" "))
@@ -136,25 +136,27 @@ def of_stragglers(source: Source, whole: Window) -> Iterator[Sample]:
         yield from known(families.STRAGGLERS, labels, row["lost_gpu_s"])
 
 
-def of_loads(source: Source) -> Iterator[Sample]:
+def of_loads(source: Source) -> Iterator[ExportedSample]:
     """The last load of each source."""
     for row in source.query("last_loads").sort("cluster", "source").to_dicts():
         key = (row["cluster"], row["source"])
-        yield Sample(families.LAST_LOAD, key, row["loaded_at"].timestamp())
+        yield ExportedSample(families.LAST_LOAD, key, row["loaded_at"].timestamp())
         for result in ("read", "taken", "new", "skipped", "rejected"):
             yield from known(families.LAST_LOAD_ROWS, (*key, result), row[f"rows_{result}"])
 
 
-def of_waiting(source: Source, whole: Window) -> Iterator[Sample]:
+def of_waiting(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """Loads that are in no number yet."""
     waiting = source.query("loads_since_computed", cluster=whole.cluster)["loads"].item()
-    yield Sample(families.LOADS_WAITING, (whole.cluster,), float(waiting or 0))
+    yield ExportedSample(families.LOADS_WAITING, (whole.cluster,), float(waiting or 0))
 
 
-def of_claim(key: tuple[str, str], judged: Judged) -> Iterator[Sample]:
+def of_claim(key: tuple[str, str], judged: Judged) -> Iterator[ExportedSample]:
     """What a claim promises, and what was measured."""
     claim, measured = judged.claim, judged.measured
-    yield Sample(families.CLAIM_TARGET, (key[0], claim.id, claim.metric, claim.unit, claim.direction), claim.target)
+    yield ExportedSample(
+        families.CLAIM_TARGET, (key[0], claim.id, claim.metric, claim.unit, claim.direction), claim.target
+    )
     ends = {"point": measured.value, "lower": measured.low, "upper": measured.high}
     for bound, value in ends.items():
         yield from known(families.CLAIM_VALUE, (*key, claim.id, claim.unit, bound), value)

@@ -35,7 +35,7 @@ from app.results.goodput import lost_rows
 from app.results.nodes.capacity import share_by_accounting
 from app.results.source import CachedSource
 from app.service import exported_parts as parts
-from app.service.samples import Sample, Samples, known
+from app.service.samples import ExportedSample, ExportedSamples, known
 from app.times import months
 from app.window import Window
 from dashboards import exported_metrics as families
@@ -88,10 +88,10 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedContents:
     """The exported contents of the published copy: samples, and the time of each source's newest record."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[ExportedSample, ...]
     newest: tuple[tuple[str, str, datetime], ...]
     missing: tuple[Missing, ...] = ()
 
@@ -108,7 +108,7 @@ class LastScrape:
 class _Collection:
     """Samples, part by part: a part that fails is left out whole and noted."""
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ExportedSample] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
 
     def add(
@@ -116,7 +116,7 @@ class _Collection:
         cluster: str,
         window: str,
         part: str,
-        make: Callable[P, Iterable[Sample]],
+        make: Callable[P, Iterable[ExportedSample]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
@@ -133,13 +133,13 @@ class _Collection:
         """Note what the data do not give."""
         self.missing.append(Missing(cluster, window, part, reason, failed=False))
 
-    def failures(self, cluster: str) -> Sample:
+    def failures(self, cluster: str) -> ExportedSample:
         """How many parts of a cluster failed."""
         failed = Counter(each.cluster for each in self.missing if each.failed)
-        return Sample(families.EXPORT_FAILURES, (cluster,), float(failed[cluster]))
+        return ExportedSample(families.EXPORT_FAILURES, (cluster,), float(failed[cluster]))
 
 
-def _checked(sample: Sample) -> Sample:
+def _checked(sample: ExportedSample) -> ExportedSample:
     """The sample, if it can be exported.
 
     Raises:
@@ -172,11 +172,11 @@ def negotiated(
     if last is not None:
         last.at, last.missing = moment, exported.missing
     ages = [
-        Sample(families.INPUT_LAG, (cluster, source), (moment - newest).total_seconds())
+        ExportedSample(families.INPUT_LAG, (cluster, source), (moment - newest).total_seconds())
         for cluster, source, newest in exported.newest
     ]
     registry = CollectorRegistry()
-    registry.register(Samples([*exported.samples, *ages, _build()]))
+    registry.register(ExportedSamples([*exported.samples, *ages, _build()]))
     encode, content_type = _encoder(accept)
     return encode(registry), content_type
 
@@ -189,23 +189,23 @@ def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
         return choose_encoder("")
 
 
-def _build() -> Sample:
-    return Sample(families.BUILD_INFO, (importlib.metadata.version("trackside"),), 1.0)
+def _build() -> ExportedSample:
+    return ExportedSample(families.BUILD_INFO, (importlib.metadata.version("trackside"),), 1.0)
 
 
-def _exported(answers: AnswerCache, claims: tuple[Claim, ...]) -> Exported:
+def _exported(answers: AnswerCache, claims: tuple[Claim, ...]) -> ExportedContents:
     """The exported contents; empty where the published copy cannot be read."""
     try:
         return answers.ask(exported, claims)
     except NoWarehouseError:  # nothing is published yet
-        return Exported((), ())
+        return ExportedContents((), ())
     except FAULTS as error:
         raise_interrupt(error)
         logger.exception("nothing can be exported", exc_info=not isinstance(error, WarehouseError))
-        return Exported((), (), (Missing("", "", "everything", reason_of(error), failed=True),))
+        return ExportedContents((), (), (Missing("", "", "everything", reason_of(error), failed=True),))
 
 
-def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
+def exported(reader: Reader, claims: tuple[Claim, ...]) -> ExportedContents:
     """Everything that the published copy has to export."""
     source = CachedSource(reader)
     made = _Collection()
@@ -215,10 +215,10 @@ def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
     made.add("", "", "sources", _of_sources, source, sources)
     made.add("", "", "loads", parts.of_loads, source)
     newest = [(row["cluster"], row["source"], row["covers_until"]) for row in sources if row["covers_until"]]
-    return Exported(tuple(made.samples), tuple(newest), tuple(made.missing))
+    return ExportedContents(tuple(made.samples), tuple(newest), tuple(made.missing))
 
 
-def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[Claim, ...]) -> list[Sample]:
+def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[Claim, ...]) -> list[ExportedSample]:
     """Add all parts of a cluster, and count those that failed; a cluster that is not computed has none."""
     computed = source.query("computed", cluster=cluster)
     if computed.is_empty():
@@ -226,7 +226,7 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     row, began = computed.row(0, named=True), time.monotonic()
     whole = Window(cluster, row["since"], row["until"])
     _of_windows(made, source, whole, claims)
-    of_whole: dict[str, Callable[[Source, Window], Iterable[Sample]]] = {
+    of_whole: dict[str, Callable[[Source, Window], Iterable[ExportedSample]]] = {
         "runs": _of_runs,
         "jobs": _of_jobs,
         "events": parts.of_events,
@@ -237,19 +237,19 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     for name, part in of_whole.items():
         made.add(cluster, "", name, part, source, whole)
     return [
-        Sample(families.EXPORT_SECONDS, (cluster,), time.monotonic() - began),
+        ExportedSample(families.EXPORT_SECONDS, (cluster,), time.monotonic() - began),
         *_data_end(whole),
-        Sample(families.COMPUTED, (cluster,), row["computed_at"].timestamp()),
+        ExportedSample(families.COMPUTED, (cluster,), row["computed_at"].timestamp()),
         made.failures(cluster),
     ]
 
 
-def exported_at(source: Source, whole: Window, claims: tuple[Claim, ...]) -> Exported:
+def exported_at(source: Source, whole: Window, claims: tuple[Claim, ...]) -> ExportedContents:
     """What is exported of a cluster whose data end with a window, without what is told of single jobs and runs."""
     made = _Collection()
     _of_windows(made, source, whole, claims)
     made.add(whole.cluster, "", "end of the data", _data_end, whole)
-    return Exported(tuple(made.samples), (), tuple(made.missing))
+    return ExportedContents(tuple(made.samples), (), tuple(made.missing))
 
 
 def _of_windows(made: _Collection, source: Source, whole: Window, claims: tuple[Claim, ...]) -> None:
@@ -260,11 +260,11 @@ def _of_windows(made: _Collection, source: Source, whole: Window, claims: tuple[
     made.add(whole.cluster, "", "gpus", _of_gpus, source, whole)
 
 
-def _data_end(whole: Window) -> Iterator[Sample]:
-    yield Sample(families.DATA_END, (whole.cluster,), whole.until.timestamp())
+def _data_end(whole: Window) -> Iterator[ExportedSample]:
+    yield ExportedSample(families.DATA_END, (whole.cluster,), whole.until.timestamp())
 
 
-def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[Sample]:
+def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[ExportedSample]:
     """How many rows of each source were refused; `rows` has all sources."""
     rows += source.query("status_sources").to_dicts()
     for row in rows:
@@ -304,7 +304,7 @@ def _of_window(made: _Collection, source: Source, window: Window, name: str, cla
 
 def _ratios(
     made: _Collection, key: tuple[str, str], part: str, make: Callable[[], tuple[Headline, ...]]
-) -> Iterator[Sample]:
+) -> Iterator[ExportedSample]:
     """Ratios among the headline numbers; a ratio without value and bounds is recorded with the reason."""
     shown = {each.metric: each for each in make()}
     if not shown:
@@ -323,12 +323,12 @@ def _ratios(
             made.absent(*key, metric, headline.note or "this window has no data to compute it from")
     if "goodput_allocated" in shown:
         for kind, share in shown["goodput_allocated"].evidence:
-            yield Sample(families.EVIDENCE, (*key, kind), share)
+            yield ExportedSample(families.EVIDENCE, (*key, kind), share)
 
 
-def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[Sample]:
+def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[ExportedSample]:
     for judged in verifying.verify(source, _verdict_period(window, key[1]), [claim]):
-        yield Sample(families.VERDICT, (*key, claim.id, claim.kind), VERDICT[judged.verdict])
+        yield ExportedSample(families.VERDICT, (*key, claim.id, claim.kind), VERDICT[judged.verdict])
         yield from parts.of_claim(key, judged)
 
 
@@ -339,7 +339,9 @@ def _verdict_period(window: Window, name: str) -> Window:
     return Window(window.cluster, *next(months(window.since, window.until)))
 
 
-def _bounded(family: Family, labels: tuple[str, ...], shown: Headline, *, unit: float = 1.0) -> Iterator[Sample]:
+def _bounded(
+    family: Family, labels: tuple[str, ...], shown: Headline, *, unit: float = 1.0
+) -> Iterator[ExportedSample]:
     """Point, lower and upper of a number: its bounds, or its interval where it has no bounds."""
     low, high = shown.bound_low, shown.bound_high
     if low is None and high is None:
@@ -348,22 +350,22 @@ def _bounded(family: Family, labels: tuple[str, ...], shown: Headline, *, unit: 
         yield from known(family, (*labels, bound), None if value is None else value * unit)
 
 
-def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """MTTF, the failures it counts, and what they are counted over."""
     mttf = headlines.mttf_at(source, window, float(MTTF_GPUS))
     if not mttf.numerator:  # no exposure: nothing could have failed
         return
     yield from _bounded(families.MTTF, (*key, MTTF_GPUS), mttf, unit=DAY_S)
     exposed = mttf.numerator * float(MTTF_GPUS) * DAY_S
-    yield Sample(families.FAILURE_EXPOSURE, key, exposed)
+    yield ExportedSample(families.FAILURE_EXPOSURE, key, exposed)
     events = source.query("interruptions", **window.parameters)
     counted = dict(events.filter(pl.col("milli_gpus") > 0).group_by("class").len().iter_rows())
     counted["infrastructure"] = mttf.n or 0
     for name in CLASSES:
-        yield Sample(families.FAILURES, (*key, name), float(counted.get(name) or 0))
+        yield ExportedSample(families.FAILURES, (*key, name), float(counted.get(name) or 0))
 
 
-def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     summed = restart_summary(restart_rows(source, window)).filter(
         (pl.col("class") == "infrastructure") & (pl.col("cause") == "all")
     )
@@ -372,10 +374,10 @@ def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     row = summed.row(0, named=True)
     yield from known(families.RESTART, (*key, "median"), row["median_s"])
     yield from known(families.RESTART, (*key, "p90"), row["p90_s"])
-    yield Sample(families.RESTARTS, key, float(row["n"]))
+    yield ExportedSample(families.RESTARTS, key, float(row["n"]))
 
 
-def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """The ledger of the window by category, and what could have trained and did not by cause."""
     rows = lost_rows(source, window)
     by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
@@ -392,23 +394,23 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
         yield from known(families.GPU_LOST, (*key, category, cause), seconds)
 
 
-def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
+def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     yield from known(families.CAPACITY_BY_ACCOUNTING, key, share_by_accounting(source, window))
 
 
-def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:
+def _of_gpus(source: Source, whole: Window) -> Iterator[ExportedSample]:
     for state, gpus in source.query("gpus_at", cluster=whole.cluster, until=whole.until).iter_rows():
         yield from known(families.GPUS, (whole.cluster, state), gpus)
 
 
-def _of_nodes(source: Source, whole: Window) -> Iterator[Sample]:
+def _of_nodes(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """Nodes that fail more often than chance gives."""
     flagged = source.query("flagged_nodes", cluster=whole.cluster, until=whole.until)
     for node, verdict, failures in flagged.iter_rows():
-        yield Sample(families.FLAGGED_NODE, (whole.cluster, node, verdict), float(failures))
+        yield ExportedSample(families.FLAGGED_NODE, (whole.cluster, node, verdict), float(failures))
 
 
-def _of_jobs(source: Source, whole: Window) -> Iterator[Sample]:
+def _of_jobs(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """Jobs that hold GPUs by node: what the series of exporters are joined with to tell whose a node's GPUs are."""
     held = source.query("jobs_on_nodes", cluster=whole.cluster, until=whole.until).head(MAX_JOB_NODES)
     for row in held.iter_rows(named=True):
@@ -418,10 +420,10 @@ def _of_jobs(source: Source, whole: Window) -> Iterator[Sample]:
             row["run_id"],
             *(row[name] or "" for name in ("user", "account", "partition")),
         )
-        yield Sample(families.JOB_GPUS, (whole.cluster, *names), float(row["n_gpus"]))
+        yield ExportedSample(families.JOB_GPUS, (whole.cluster, *names), float(row["n_gpus"]))
 
 
-def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
+def _of_runs(source: Source, whole: Window) -> Iterator[ExportedSample]:
     """Runs that run, and those that ended last: bounded, since every run is a series for ever."""
     since = whole.until - timedelta(days=RUN_DAYS)
     recent = (
@@ -434,9 +436,9 @@ def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
     for run in recent.iter_rows(named=True):
         key = (whole.cluster, run["run_id"])
         labels = (run["user"] or "", run["partition"] or "", run["state"] or "")
-        yield Sample(families.RUN_INFO, (*key, *labels), 1.0)
-        yield Sample(families.RUN_GPUS, key, float(run["n_gpus"]))
-        yield Sample(families.RUN_ATTEMPTS, key, float(run["n_attempts"]))
+        yield ExportedSample(families.RUN_INFO, (*key, *labels), 1.0)
+        yield ExportedSample(families.RUN_GPUS, key, float(run["n_gpus"]))
+        yield ExportedSample(families.RUN_ATTEMPTS, key, float(run["n_attempts"]))
         ratio = ratios.get(run["run_id"], {})
         for bound, column in (("point", "ettr"), ("lower", "ettr_low"), ("upper", "ettr_high")):
             yield from known(families.RUN_ETTR, (*key, bound), ratio.get(column))

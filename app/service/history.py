@@ -15,14 +15,14 @@ from prometheus_client.openmetrics.exposition import generate_latest
 
 from app.results.source import OF_ALL_WINDOWS, CachedSource
 from app.service.exporter import Missing, exported_at
-from app.service.samples import Samples
+from app.service.samples import ExportedSamples
 from app.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from app.service.samples import Sample
+    from app.service.samples import ExportedSample
     from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
 
@@ -63,7 +63,7 @@ def history(
         The text, and what could not be computed.
     """
     source = CachedSource(reader, only=OF_ALL_WINDOWS)
-    samples: list[Sample] = []
+    samples: list[ExportedSample] = []
     missing: list[Missing] = []
     total = sum(len(at) for _, at in windows)
     done = 0
@@ -75,6 +75,6 @@ def history(
             samples += [replace(sample, at=moment) for sample in made.samples]
             done += 1
     registry = CollectorRegistry()
-    registry.register(Samples(samples))
+    registry.register(ExportedSamples(samples))
     text: bytes = generate_latest(registry)
     return text, missing

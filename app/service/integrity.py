@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from queries.integrity import Damage, File
+    from queries.integrity import DamagedFile, File
     from queries.warehouse import Reader, Writer
 
 State = Literal["ok", "warn", "fail", "-"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """A line of `doctor`."""
 
     state: State
     text: str
 
 
-def examine(root: Path) -> Iterator[Finding]:
+def examine(root: Path) -> Iterator[DoctorFinding]:
     """Compare every file of a warehouse with its recorded size and digest."""
     if root.is_dir():  # else it is the address of a lake
         yield _readers(root)
@@ -53,11 +53,11 @@ def examine(root: Path) -> Iterator[Finding]:
     except NoWarehouseError:
         return
     except WarehouseError as error:
-        yield Finding("fail", str(error))
+        yield DoctorFinding("fail", str(error))
     yield from _set_aside(root)
 
 
-def _readers(root: Path) -> Finding:
+def _readers(root: Path) -> DoctorFinding:
     """Who may read the warehouse."""
     status = root.stat()
     mode, owner, group = (
@@ -66,14 +66,16 @@ def _readers(root: Path) -> Finding:
         _name(grp.getgrgid, status.st_gid),
     )
     if mode & 0o007:
-        return Finding(
+        return DoctorFinding(
             "warn",
             f"every user of this machine may read {root}; the next command that writes restricts it (doctor --repair, "
             "too)",
         )
     if mode & 0o070:
-        return Finding("ok", f"{root} is readable by {owner} and the group {group} (config: warehouse_group)")
-    return Finding("ok", f"{root} is readable by {owner} alone (to add a group: warehouse_group in the configuration)")
+        return DoctorFinding("ok", f"{root} is readable by {owner} and the group {group} (config: warehouse_group)")
+    return DoctorFinding(
+        "ok", f"{root} is readable by {owner} alone (to add a group: warehouse_group in the configuration)"
+    )
 
 
 def _name(name_of: Callable[[int], Sequence[Any]], number: int) -> str:
@@ -83,55 +85,57 @@ def _name(name_of: Callable[[int], Sequence[Any]], number: int) -> str:
         return str(number)
 
 
-def _database(root: Path) -> Iterator[Finding]:
+def _database(root: Path) -> Iterator[DoctorFinding]:
     """The database, unless a writer has it open."""
     live = root / directory.DATABASE
     if not live.exists():
         if directory.copies(root):
-            yield Finding("warn", f"{live} is missing: the next writer restores it from the newest published copy")
+            yield DoctorFinding(
+                "warn", f"{live} is missing: the next writer restores it from the newest published copy"
+            )
         return
     try:
         recovery.contents(live, whole=True)
     except LockedWarehouseError:
-        yield Finding("-", "the database itself is not checked: a writer has it open")
+        yield DoctorFinding("-", "the database itself is not checked: a writer has it open")
     except WarehouseError as error:
-        yield Finding("fail", str(error))
+        yield DoctorFinding("fail", str(error))
     else:
-        yield Finding("ok", "every row of the database can be read")
+        yield DoctorFinding("ok", "every row of the database can be read")
 
 
-def _published(reader: Reader) -> Iterator[Finding]:
+def _published(reader: Reader) -> Iterator[DoctorFinding]:
     for table in reader.tables():
         reader.check_table(table)
-    yield Finding("ok", "every row of the published copy can be read")
+    yield DoctorFinding("ok", "every row of the published copy can be read")
 
 
-def _samples(root: Path, files: Sequence[File]) -> Iterator[Finding]:
+def _samples(root: Path, files: Sequence[File]) -> Iterator[DoctorFinding]:
     damages = integrity.damaged(root, files, again=True)
     for damage in damages:
-        yield Finding("fail", str(damage))
+        yield DoctorFinding("fail", str(damage))
     if damages:
         again = "; ".join(integrity.commands(damage.file for damage in damages))
-        yield Finding("fail", f"copy them back from a backup, or: trackside doctor --repair, then {again}")
+        yield DoctorFinding("fail", f"copy them back from a backup, or: trackside doctor --repair, then {again}")
     elif files:
-        yield Finding("ok", f"all {len(files):,} files of samples are unchanged")
+        yield DoctorFinding("ok", f"all {len(files):,} files of samples are unchanged")
 
 
-def _lost_days(reader: Reader) -> Iterator[Finding]:
+def _lost_days(reader: Reader) -> Iterator[DoctorFinding]:
     for row in reader.query("lost_days").iter_rows(named=True):
         file = integrity.File(row["table_name"], row["cluster"], row["day"], "", 0, "")
-        yield Finding(
+        yield DoctorFinding(
             "warn",
             f"{file.table} of cluster {file.cluster} on {file.day}: {row['rows_before'] - row['rows_now']:,} rows were "
             f"removed as damaged; load them again: {'; '.join(integrity.commands([file]))}",
         )
 
 
-def _set_aside(root: Path) -> Iterator[Finding]:
+def _set_aside(root: Path) -> Iterator[DoctorFinding]:
     files = [file for file in (root / directory.SET_ASIDE).rglob("*") if file.is_file()]
     if files:
         size = display(float(sum(file.stat().st_size for file in files)), "bytes")
-        yield Finding(
+        yield DoctorFinding(
             "-",
             f"{root / directory.SET_ASIDE}: {len(files):,} files ({size}) that Trackside does not read; "
             "delete what you do not need",
@@ -207,7 +211,7 @@ def _remember(root: Path, after: str, damaged: Sequence[str]) -> None:
 # Repairing -------------------------------------------------------------------------------------------------------
 
 
-def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
+def repair(root: Path, *, group: str | None, now: datetime) -> list[DamagedFile]:
     """Repair a damaged directory as far as possible without the sources; returns the removed samples."""
     if not root.is_dir():
         raise NoWarehouseError(f"there is no warehouse in {root}: nothing to repair")
@@ -221,7 +225,7 @@ def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
     return damages
 
 
-def forget(writer: Writer, damages: Sequence[Damage], *, now: datetime) -> None:
+def forget(writer: Writer, damages: Sequence[DamagedFile], *, now: datetime) -> None:
     """Forget damaged files within the open transaction, and record the days to load again.
 
     Where steps are lost, the sessions that they were part of go, too: a gap in a log would read as a hang. `serve` and
@@ -245,7 +249,7 @@ def forget(writer: Writer, damages: Sequence[Damage], *, now: datetime) -> None:
         writer.delete("read_files", pl.DataFrame({"source": ["runlog"]}))
 
 
-def print_report(damages: Sequence[Damage]) -> None:
+def print_report(damages: Sequence[DamagedFile]) -> None:
     """Print the removed files, and the commands that restore them."""
     for damage in damages:
         console.echo(f"removed: {damage}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app import clock
 from app.faults import FAULTS, reason_of
-from app.reports.delivery.outcomes import StoppedError
+from app.reports.delivery.outcomes import DeliveryStoppedError
 from app.reports.schedule.assemble import runner_of
 from app.times import iso
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.config.reports import ScheduledReport
     from app.config.settings import Config
-    from app.reports.schedule.run import Run, Runner
+    from app.reports.schedule.run import Runner, ScheduledRun
 
 logger = logging.getLogger("trackside.reporter")
 
@@ -90,7 +90,7 @@ class Reporter:
     def _one(self, report: ScheduledReport, now: datetime) -> None:
         try:
             done = self.runner.run(report)
-        except StoppedError:
+        except DeliveryStoppedError:
             return
         except FAULTS as error:
             self._note(report.name, now, failure=reason_of(error))
@@ -107,7 +107,7 @@ class Reporter:
             logger.log(level, "report %s", each.outcome, extra={"fields": fields})
         self._account(report.name, done, now)
 
-    def _account(self, name: str, done: Run, now: datetime) -> None:
+    def _account(self, name: str, done: ScheduledRun, now: datetime) -> None:
         """Keep what a run came to; one that did nothing leaves what was."""
         lost = [f"{each.key} was not delivered to {each.target}: {each.reason}" for each in done.deliveries
             if each.outcome != "delivered"]  # fmt: skip
@@ -135,4 +135,4 @@ class Reporter:
     def _sleep(self, seconds: float) -> None:
         """The pause between two tries, which a stop ends."""
         if self._stop.wait(seconds):
-            raise StoppedError
+            raise DeliveryStoppedError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ExportedSample:
     """A series with its value. `labels` are in the order in which the family declares them; `at`: now if None."""
 
     family: Family
@@ -30,20 +30,20 @@ class Sample:
     at: datetime | None = None
 
 
-def known(family: Family, labels: tuple[str, ...], value: float | Decimal | None) -> Iterator[Sample]:
+def known(family: Family, labels: tuple[str, ...], value: float | Decimal | None) -> Iterator[ExportedSample]:
     """The sample; none of a number that is unknown or has no limit."""
     if value is not None and math.isfinite(value):
-        yield Sample(family, labels, float(value))
+        yield ExportedSample(family, labels, float(value))
 
 
-class Samples(Collector):
+class ExportedSamples(Collector):
     """Samples as families, in the order in which they are declared; families without data are left out.
 
     Labels are shown as people can read them. Of two samples of a series at one time the first is kept: a second one
     spoils the scrape.
     """
 
-    def __init__(self, samples: Iterable[Sample]) -> None:
+    def __init__(self, samples: Iterable[ExportedSample]) -> None:
         self._by_family: dict[Family, dict[tuple[str, ...], dict[datetime | None, float]]] = {}
         for sample in samples:
             labels = tuple(map(visible, sample.labels))

@@ -87,7 +87,7 @@ class SourceHealth:
         }
 
 
-class StoppedError(Exception):
+class CycleStoppedError(Exception):
     """A cycle was stopped: committed work stays, the rest is done again."""
 
 
@@ -163,7 +163,7 @@ class Worker:
     def _run(self) -> None:
         while not self._stop.is_set():
             began = clock.now()
-            with contextlib.suppress(StoppedError):
+            with contextlib.suppress(CycleStoppedError):
                 self._guarded_cycle(began)
             self.next_cycle = began + self.every
             self._stop.wait(max(0.0, (self.next_cycle - clock.now()).total_seconds()))
@@ -171,7 +171,7 @@ class Worker:
     def _guarded_cycle(self, now: datetime) -> None:
         try:
             self.cycle(now=now)
-        except StoppedError:
+        except CycleStoppedError:
             raise
         except FAULTS as error:
             self._faulted("trackside", error, now)
@@ -235,7 +235,7 @@ class Worker:
         self._warned.clear()
         try:
             reports = work()
-        except StoppedError:
+        except CycleStoppedError:
             raise
         except FAULTS as error:
             raise_interrupt(error)
@@ -347,7 +347,7 @@ class Worker:
     def _check_stop(self, *_: object) -> None:
         """Progress: the place where a cycle can be stopped."""
         if self._stop.is_set():
-            raise StoppedError
+            raise CycleStoppedError
 
     def _warn(self, name: str, text: str, *, fresh: bool = True) -> None:
         """Record a warning of a source for the present step, and log it if it is new."""

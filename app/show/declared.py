@@ -20,7 +20,7 @@ DEFINITION: Final = "\ndef "
 
 
 class Declared(NamedTuple):
-    """A question as its file declares it; the fields are those of `app.show.registry.Entry`."""
+    """A question as its file declares it; the fields are those of `app.show.registry.QuestionEntry`."""
 
     name: str
     summary: str

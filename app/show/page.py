@@ -8,7 +8,7 @@ from app.json_text import as_json
 from app.terminal.cells import wrap, wrap_command
 from app.terminal.colour import paint
 from app.terminal.rows import USUAL
-from app.terminal.table import Table, table_lines
+from app.terminal.table import TextTable, table_lines
 from app.times import iso
 from app.visible import escapes
 from queries.sql_files import named_queries
@@ -112,13 +112,13 @@ def _brief(answer: Answer, terminal: Terminal, options: RowOptions, *, whole: bo
 
 def _table(answer: Answer, brief: Brief | None, terminal: Terminal, options: RowOptions, *, whole: bool) -> list[str]:
     if brief is not None:
-        made = table_lines(Table(brief.rows, brief.columns, answer.ranked, below=brief.below), terminal)
+        made = table_lines(TextTable(brief.rows, brief.columns, answer.ranked, below=brief.below), terminal)
     else:
         explained = () if whole else answer.explained
         order = _order(answer, options)
         worded = answer.shown if whole else answer.shown.with_columns(answer.in_words)
         rows = worded if order is None else order.sorted(worded)
-        made = table_lines(Table(rows, answer.columns, answer.ranked, explained), terminal, options)
+        made = table_lines(TextTable(rows, answer.columns, answer.ranked, explained), terminal, options)
     return ["", *made] if terminal.is_terminal else made
 
 
@@ -132,7 +132,7 @@ def _explained(answer: Answer, content: Mapping[str, Any], terminal: Terminal) -
     lines = []
     for details in answer.details:
         lines += ["", *_wrapped([details.title], terminal, strong=True)]
-        lines += table_lines(Table(details.rows, details.columns), terminal)
+        lines += table_lines(TextTable(details.rows, details.columns), terminal)
     for metric in content["metrics"]:
         lines += ["", *_metric(metric, terminal)]
     for number in content["numbers"]:

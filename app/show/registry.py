@@ -28,7 +28,7 @@ Option: TypeAlias = Literal["run", "at", "convention"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class QuestionEntry:
     """A question, with what it takes. Call it with a reader, a window and a `Question`.
 
     Attributes:
@@ -87,7 +87,7 @@ def of_runs(source: Reader, window: Window, run_ids: Sequence[str]) -> Reader:
     return cast("Reader", SomeRuns(source, window.cluster, run_ids)) if run_ids else source
 
 
-_entries: dict[str, Entry] = {}
+_entries: dict[str, QuestionEntry] = {}
 
 
 def question(
@@ -103,17 +103,19 @@ def question(
     position: int = LAST,
     span: str = "",
     of_some_runs: tuple[str, ...] = (),
-) -> Callable[[Callable[[Reader, Window, Question], Answer]], Entry]:
-    """Make a function a question of `trackside show`; the arguments are those of `Entry`.
+) -> Callable[[Callable[[Reader, Window, Question], Answer]], QuestionEntry]:
+    """Make a function a question of `trackside show`; the arguments are those of `QuestionEntry`.
 
     Without `default` it is split by the first of `by`; with --run by the first of `by_of_run`, else as without.
     All arguments are literals, because `app.show.declared` reads them without the file's imports.
     """
 
-    def register(function: Callable[[Reader, Window, Question], Answer]) -> Entry:
+    def register(function: Callable[[Reader, Window, Question], Answer]) -> QuestionEntry:
         usual = default or by[0]
         of_run = default_of_run or (by_of_run[0] if by_of_run else usual)
-        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run, position, span, of_some_runs)
+        entry = QuestionEntry(
+            name, summary, help, by, usual, function, takes, by_of_run, of_run, position, span, of_some_runs
+        )
         if name in _entries and _entries[name].function.__module__ != function.__module__:
             raise ValueError(f"two files have a question {name!r}")
         _entries[name] = entry
@@ -122,17 +124,17 @@ def question(
     return register
 
 
-def questions() -> dict[str, Entry]:
+def questions() -> dict[str, QuestionEntry]:
     """Every question by its name, in the order of all lists: the files of `app.show.questions` are imported."""
     return {name: _imported(name) for name in declared()}
 
 
-def _imported(name: str) -> Entry:
+def _imported(name: str) -> QuestionEntry:
     import_module(f"{package.__name__}.{module_of(name)}")
     return _entries[name]
 
 
-def question_of(what: str) -> Entry:
+def question_of(what: str) -> QuestionEntry:
     """The question of that name, or the one about the metric of that name; only the file of a question is imported."""
     if what in declared():
         return _imported(what)
@@ -140,10 +142,10 @@ def question_of(what: str) -> Entry:
     from metrics.catalog import BY_NAME  # noqa: PLC0415 - as above
 
     by = ("cluster", *BY_NAME[what].by)
-    return Entry(what, BY_NAME[what].title, "", by, "cluster", metric.questions()[what], (), (), "cluster")
+    return QuestionEntry(what, BY_NAME[what].title, "", by, "cluster", metric.questions()[what], (), (), "cluster")
 
 
-def refuse_options(entry: Entry, question: Question) -> None:
+def refuse_options(entry: QuestionEntry, question: Question) -> None:
     """Refuse an option that the question does not take.
 
     Raises:

@@ -34,7 +34,7 @@ _CHECKS: Final = "(node checks)"
 
 
 @dataclass(frozen=True)
-class Subject:
+class TrafficSubject:
     """The subject of a question about traffic, and how it is shown.
 
     Attributes:
@@ -56,7 +56,7 @@ class Subject:
     note: str
 
 
-FILESYSTEM_SUBJECT: Final = Subject(
+FILESYSTEM_SUBJECT: Final = TrafficSubject(
     FILESYSTEMS,
     "mount",
     "Filesystems, the most operations first",
@@ -74,7 +74,7 @@ FILESYSTEM_SUBJECT: Final = Subject(
     ("filesystem_response",),
     "Totals are what nodes were seen to do; op/s per node: over the time in which they were seen.",
 )
-NETWORK_SUBJECT: Final = Subject(
+NETWORK_SUBJECT: Final = TrafficSubject(
     NETWORKS,
     "port",
     "InfiniBand, the most received first",
@@ -96,14 +96,14 @@ class _TrafficRequest:
 
     source: Reader
     window: Window
-    subject: Subject
+    subject: TrafficSubject
     facts: Callable[[], Known]
     by: str
     read: dict[str, None] = field(default_factory=dict)
     """Named queries that the answer is made of."""
 
 
-def traffic_answer(source: Reader, window: Window, question: Question, subject: Subject) -> Answer:
+def traffic_answer(source: Reader, window: Window, question: Question, subject: TrafficSubject) -> Answer:
     """What devices carried: by device, by node, or by whose nodes they were."""
     by = question.dimension
     sampled = not source.query("node_sample_days", cluster=window.cluster).is_empty()
@@ -138,7 +138,7 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
     )
 
 
-def _headline(rows: pl.DataFrame, subject: Subject, by: str) -> str:
+def _headline(rows: pl.DataFrame, subject: TrafficSubject, by: str) -> str:
     """What carried most, and how much of all."""
     main = subject.of.main
     heading, unit = subject.columns[main]
@@ -282,7 +282,7 @@ def _occupants(request: _TrafficRequest, owners: pl.DataFrame) -> Occupants:
     return occupants(facts.on_nodes, owners.select(*frames.ATTEMPT_KEY, "owner", VERIFICATION), facts.covered)
 
 
-def _nothing(source: Reader, window: Window, subject: Subject) -> str:
+def _nothing(source: Reader, window: Window, subject: TrafficSubject) -> str:
     """What it means that nothing was seen, and what to do."""
     days = source.query("node_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():

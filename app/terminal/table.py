@@ -56,7 +56,7 @@ _MEANINGS: Final = {word: meaning for meaning, words in _WORDS.items() for word 
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """What a table is made of.
 
     Attributes:
@@ -102,7 +102,7 @@ class _Column:
         return max(widths(self.heading.split()), default=0)
 
 
-def table_lines(table: Table, terminal: Terminal, options: RowOptions = USUAL) -> list[str]:
+def table_lines(table: TextTable, terminal: Terminal, options: RowOptions = USUAL) -> list[str]:
     """A table's lines, with what is left out named below it.
 
     Args:
@@ -121,11 +121,11 @@ def table_lines(table: Table, terminal: Terminal, options: RowOptions = USUAL) -
     return _in_terminal(table, shown, terminal, options)
 
 
-def _requested(table: Table, options: RowOptions) -> Headings:
+def _requested(table: TextTable, options: RowOptions) -> Headings:
     return columns(options.columns, table.rows, table.headings) if options.columns else dict(table.headings)
 
 
-def _in_terminal(table: Table, shown: pl.DataFrame, terminal: Terminal, options: RowOptions) -> list[str]:
+def _in_terminal(table: TextTable, shown: pl.DataFrame, terminal: Terminal, options: RowOptions) -> list[str]:
     columns_ = _requested(table, options)
     if options.wide:
         return _grid(_columns(shown, columns_, exact=False), terminal, limited=False) + _footer(
@@ -212,7 +212,7 @@ def _take_notes(candidates: list[_Column], columns: int) -> list[tuple[str, str,
     return notes
 
 
-def _ranked(candidates: list[_Column], table: Table) -> list[_Column]:
+def _ranked(candidates: list[_Column], table: TextTable) -> list[_Column]:
     """Columns by what they say: the first one, those that the table ranks, then the others as they stand."""
     order = {name: number for number, name in enumerate((*tuple(table.headings)[:1], *table.ranked))}
     others = len(order)

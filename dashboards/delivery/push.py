@@ -34,7 +34,7 @@ OF_THE_SERVER: Final = frozenset({"id", "version", "iteration"})
 
 
 @dataclass(frozen=True)
-class Change:
+class BoardChange:
     """What a push means for one board.
 
     Attributes:
@@ -57,7 +57,7 @@ class Change:
         return str(self.board["uid"])
 
 
-def changes(grafana: Grafana, boards: Iterable[Json], *, folder: str = FOLDER) -> Iterator[Change]:
+def changes(grafana: Grafana, boards: Iterable[Json], *, folder: str = FOLDER) -> Iterator[BoardChange]:
     """What pushing these boards would do, one after the other; nothing is changed.
 
     Args:
@@ -68,15 +68,15 @@ def changes(grafana: Grafana, boards: Iterable[Json], *, folder: str = FOLDER) -
     for board in boards:
         there = grafana.board(board["uid"])
         if there is None:
-            yield Change(board, "new", folder, None, ())
+            yield BoardChange(board, "new", folder, None, ())
             continue
         meta, content = there.get("meta", {}), there["dashboard"]
         kind = _kind(grafana, board, content, provisioned=bool(meta.get("provisioned")))
         diff = () if kind == "unchanged" else tuple(_diff(content, board))
-        yield Change(board, kind, str(meta.get("folderUid", "")), int(content.get("version", 0)), diff)
+        yield BoardChange(board, kind, str(meta.get("folderUid", "")), int(content.get("version", 0)), diff)
 
 
-def push(grafana: Grafana, change: Change, *, replace_edits: bool = False) -> bool:
+def push(grafana: Grafana, change: BoardChange, *, replace_edits: bool = False) -> bool:
     """Carry out a change; whether the board was saved.
 
     Args:

@@ -16,7 +16,7 @@ from ingest.prometheus.series.labels import GPU_LABELS, NODE_LABELS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.prometheus.mapping.mapping import Metric
+    from ingest.prometheus.mapping.mapping import MappedMetric
 
 HOST: Final = r";*((?:[0-9]+\.){3}[0-9]+|[0-9A-Za-z_-]+|\[[0-9a-fA-F:.]+\])([.:][^;]*)?(;.*)?"
 """The first host of several: its name without port and domain; addresses stay whole."""
@@ -50,7 +50,7 @@ def with_host_names(expr: str) -> str:
     )
 
 
-def with_device(expr: str, metric: Metric, label: str) -> str:
+def with_device(expr: str, metric: MappedMetric, label: str) -> str:
     """An expression whose series have the device of a mapping's entry as a label."""
     if metric.device_as:
         return f'label_replace({expr}, "{label}", "{quoted(metric.device_as)}", "", "")'
@@ -60,7 +60,7 @@ def with_device(expr: str, metric: Metric, label: str) -> str:
     return _set(joined, label, label, f".*?{metric.device_pattern}.*") if metric.device_pattern else joined
 
 
-def once(expr: str, metric: Metric) -> str:
+def once(expr: str, metric: MappedMetric) -> str:
     """An expression in which series that differ only in who scraped them are one."""
     labels = REPLICA_LABELS if metric.name.startswith(ABOUT_PODS) else REPLICA_LABELS | POD_LABELS
     dropped = sorted({*labels, *NODE_LABELS, *FOUND} - {"cluster", "node", "__name__"})

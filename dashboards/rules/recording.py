@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping as Labels
     from collections.abc import Sequence
 
-    from ingest.prometheus.mapping.mapping import Mapping, Metric, Table
+    from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, Table
 
 RATE_WINDOW: Final = "5m"
 """Over which rates of counters are taken: four scrapes of a minute, and a spare one."""
@@ -52,13 +52,13 @@ def recorded(mapping: Mapping | None = None) -> tuple[Recorded, ...]:
     Args:
         mapping: the built-in one if it is not given.
     """
-    columns: dict[tuple[Table, str], list[Metric]] = {}
+    columns: dict[tuple[Table, str], list[MappedMetric]] = {}
     for metric in (mapping or builtin()).metrics:
         columns.setdefault((metric.table, metric.column), []).append(metric)
     return (*(_recorded(table, column, metrics) for (table, column), metrics in columns.items()), _last_xid())
 
 
-def _recorded(table: Table, column: str, metrics: Sequence[Metric]) -> Recorded:
+def _recorded(table: Table, column: str, metrics: Sequence[MappedMetric]) -> Recorded:
     level, labels = LEVELS[table]
     label = device_label(table, column)
     if label and label not in labels:
@@ -78,7 +78,7 @@ def device_label(table: Table, column: str) -> str:
     return "partition" if column.endswith("_in_partition") else ""
 
 
-def _values(metric: Metric, label: str) -> str:
+def _values(metric: MappedMetric, label: str) -> str:
     """Values of an entry of the mapping in our unit, by node, GPU and device."""
     selector = f"{metric.name}{{{', '.join(metric.matchers())}}}" if metric.matchers() else metric.name
     value = f"rate({selector}[{RATE_WINDOW}])" if metric.counter else f"({selector}{_plausible(metric)})"
@@ -90,13 +90,13 @@ def _values(metric: Metric, label: str) -> str:
     return f"1 - ({scaled})" if metric.one_minus else scaled
 
 
-def _plausible(metric: Metric) -> str:
+def _plausible(metric: MappedMetric) -> str:
     """The comparisons that leave implausible values out, DCGM's blank ones among them."""
     high = "" if metric.high is None else f" <= {metric.high * (1 + SLACK):.15g}"
     return f" >= {metric.low:.15g}{high}"
 
 
-def _how(metric: Metric) -> str:
+def _how(metric: MappedMetric) -> str:
     return "avg" if metric.combine == "mean" else metric.combine
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ingest.delimited.header import SEARCHED_LINES, Header, Layout, another_header, find_header
-from ingest.delimited.repair import Assembler, Refused, Row, doubted
+from ingest.delimited.repair import Assembler, Row, UnreadableRecord, doubted
 from ingest.delimited.spreadsheet import MARK, plain, refuse_ambiguous
 from ingest.errors import TruncatedInputError, UnrecognisedInputError
 from ingest.load_warnings import LoadWarning
@@ -58,7 +58,7 @@ _FEWEST, _ENOUGH = 4, 64
 
 
 @dataclass(frozen=True)
-class Rows:
+class DumpRows:
     """The rows of a dump, all columns text (empty is null), and what became of the others.
 
     `frame` has the columns of the layout's `used` that exist, and `LINE`. Every row of the input is in `frame`, in
@@ -67,7 +67,7 @@ class Rows:
 
     frame: pl.DataFrame
     header: Header
-    refused: list[Refused]
+    refused: list[UnreadableRecord]
     n_skipped: int
     n_damaged: int
     _text: _Text
@@ -91,7 +91,7 @@ class Rows:
 
 def read_rows(
     data: bytes, layout: Layout, *, origin: str, delimiter: str | None = None, accept_truncated: bool = False
-) -> Rows:
+) -> DumpRows:
     """Read a delimited dump.
 
     Raises:
@@ -113,7 +113,7 @@ def read_blocks(
     delimiter: str | None = None,
     accept_truncated: bool = False,
     block: int = BLOCK,
-) -> Iterator[Rows]:
+) -> Iterator[DumpRows]:
     """Read a delimited dump that comes in chunks, cut anywhere, about `block` bytes at a time; at least one block.
 
     Raises:
@@ -156,7 +156,7 @@ def read_blocks(
         offset, n_damaged, min_size = offset + len(text.ends), 0, 0
 
 
-def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: tuple[str, bool] | None) -> Rows:
+def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: tuple[str, bool] | None) -> DumpRows:
     """The rows of one block; `end`, for the last one: the input's name, and whether it may be cut off."""
     assembler = Assembler(header, layout, text.mark)
     torn = _torn_lines(text, header, layout)
@@ -175,10 +175,10 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
         frame = pl.concat([frame, _irregular(rows, header, layout)]).sort(LINE)
     repeated = _repeated_header(header, frame) if _worded(frame) else None
     columns_read = frame if repeated is None else frame.filter(~repeated)
-    return Rows(
+    return DumpRows(
         frame=columns_read,
         header=header,
-        refused=[_restored(text, outcome) for outcome in outcomes if isinstance(outcome, Refused)],
+        refused=[_restored(text, outcome) for outcome in outcomes if isinstance(outcome, UnreadableRecord)],
         n_skipped=frame.height - columns_read.height,
         n_damaged=n_damaged,
         _text=text,
@@ -398,24 +398,24 @@ def _torn_lines(text: _Text, header: Header, layout: Layout) -> npt.NDArray[np.b
     return torn
 
 
-def _assemble(text: _Text, torn: npt.NDArray[np.bool_], assembler: Assembler) -> Iterator[Row | Refused]:
+def _assemble(text: _Text, torn: npt.NDArray[np.bool_], assembler: Assembler) -> Iterator[Row | UnreadableRecord]:
     edges = np.flatnonzero(np.diff(torn.astype(np.int8), prepend=0, append=0))
     for start, stop in edges.reshape(-1, 2).tolist():
         lines = [text.line(index) for index in range(start, stop)]
         yield from assembler.assemble(lines, text.offset + start + 1)
 
 
-def _before_header(text: _Text, header: Header) -> Iterator[Refused]:
+def _before_header(text: _Text, header: Header) -> Iterator[UnreadableRecord]:
     """Lines above the header are not of the table; they are counted, not dropped silently."""
     for index in range(header.line if text.offset == 0 else 0):
         if line := text.line(index).strip():
-            yield Refused(index + 1, "it stands above the header", line[:RAW_LIMIT], index + 1)
+            yield UnreadableRecord(index + 1, "it stands above the header", line[:RAW_LIMIT], index + 1)
 
 
-def _check_end(text: _Text, outcomes: list[Row | Refused], origin: str, *, accept_truncated: bool) -> None:
+def _check_end(text: _Text, outcomes: list[Row | UnreadableRecord], origin: str, *, accept_truncated: bool) -> None:
     """A dump that stops in the middle of a row was not written to its end; rows may be missing after it."""
     last = outcomes[-1] if outcomes else None
-    if text.ended or accept_truncated or not isinstance(last, Refused):
+    if text.ended or accept_truncated or not isinstance(last, UnreadableRecord):
         return
     if last.cut and last.last == text.offset + len(text.ends):
         message = (
@@ -485,7 +485,7 @@ def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Series:
     return frame.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
 
 
-def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
+def _one_header(rows: DumpRows, layout: Layout, origin: str) -> None:
     """Stop at a second header of as many columns in another order; rows under one of another width are refused anyway.
 
     Our own command ends each row with a typed column once more. Such dumps are all alike, and no job name may
@@ -499,5 +499,5 @@ def _one_header(rows: Rows, layout: Layout, origin: str) -> None:
         another_header(rows.raw(line).split(rows.header.delimiter), line, layout, origin)
 
 
-def _restored(text: _Text, refused: Refused) -> Refused:
+def _restored(text: _Text, refused: UnreadableRecord) -> UnreadableRecord:
     return refused._replace(raw=text.restore(refused.raw))

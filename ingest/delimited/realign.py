@@ -38,7 +38,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Columns:
+class FreeTextColumns:
     """The columns of a dump: which are free text, what their values look like, and how texts nearly always begin."""
 
     delimiter: str
@@ -70,7 +70,7 @@ class Columns:
 class _Row:
     """One row with a surplus, and several texts that may own it."""
 
-    def __init__(self, columns: Columns, fields: Sequence[str], surplus: int) -> None:
+    def __init__(self, columns: FreeTextColumns, fields: Sequence[str], surplus: int) -> None:
         self._columns = columns
         self._fields = fields
         self._surplus = surplus

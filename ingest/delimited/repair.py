@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ingest.delimited.header import MOST_COLUMNS, is_header
-from ingest.delimited.realign import Columns
+from ingest.delimited.realign import FreeTextColumns
 from ingest.load_warnings import LoadWarning
 from ingest.tables import RAW_LIMIT
 
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     doubts: tuple[str, ...] = ()
 
 
-class Refused(NamedTuple):
+class UnreadableRecord(NamedTuple):
     """A record that could not be read, and why. `last` is the line it ends on; `cut`: its end may be missing."""
 
     line: int
@@ -75,13 +75,13 @@ class Assembler:
         self._shapes = [layout.shapes.get(name) for name in self._names]
         self._free = [name in layout.free_text for name in self._names]
         beginnings = [layout.beginnings.get(name) for name in self._names]
-        self._columns = Columns(delimiter, self._free, self._shapes, beginnings)
+        self._columns = FreeTextColumns(delimiter, self._free, self._shapes, beginnings)
         self._used = [name in layout.used for name in self._names]
         self._shown = header.shown
         self._open_end = self._free[-1]
         self._leading = self._typed_before_text()
 
-    def assemble(self, lines: Sequence[str], first: int) -> Iterator[Row | Refused]:
+    def assemble(self, lines: Sequence[str], first: int) -> Iterator[Row | UnreadableRecord]:
         """The records in consecutive lines; `first` is the number of the first line. Blank ones between are none."""
         at = 0
         while at < len(lines):
@@ -183,7 +183,7 @@ class Assembler:
             return False
         return all(shape is None or shape.fullmatch(field) for shape, field in zip(self._shapes, fields, strict=False))
 
-    def _refuse(self, line: int, last: int, raw: str) -> Refused:
+    def _refuse(self, line: int, last: int, raw: str) -> UnreadableRecord:
         n_fields, n_columns = raw.count(self._delimiter) + 1, self._delimiters + 1
         reason = f"{n_fields} fields, expected {n_columns}"
         if n_fields > n_columns:
@@ -192,4 +192,4 @@ class Assembler:
             reason = f"{n_fields} fields, but times, ids or counts are not where they should be"
         if self._is_header(raw):
             reason = f"column names of another dump: {n_fields}, this one has {n_columns}; load it by itself"
-        return Refused(line, reason, raw[:RAW_LIMIT], last, cut=n_fields <= n_columns)
+        return UnreadableRecord(line, reason, raw[:RAW_LIMIT], last, cut=n_fields <= n_columns)

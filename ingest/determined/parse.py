@@ -32,7 +32,7 @@ MOST_SLOTS: Final = 1_000_000
 _NONE: Final = frozenset({"", "0"})
 
 
-class Refused(NamedTuple):
+class RefusedRow(NamedTuple):
     """A row that cannot be used."""
 
     line: int
@@ -50,12 +50,12 @@ def parse_allocations(data: bytes, *, origin: str, cluster: str) -> Parsed:
     reader = csv.reader(io.StringIO(data.decode("utf-8-sig", "replace"), newline=""))
     header = _header(reader, origin)
     rows: list[dict[str, Any]] = []
-    refused: list[Refused] = []
+    refused: list[RefusedRow] = []
     for fields in _rows(reader, refused):
         try:
             rows.append(_row(fields, header, cluster))
         except ValueError as error:
-            refused.append(Refused(reader.line_num, str(error), ",".join(fields)[:RAW_LIMIT]))
+            refused.append(RefusedRow(reader.line_num, str(error), ",".join(fields)[:RAW_LIMIT]))
     frame = pl.DataFrame(rows, schema=ROWS)
     kept = latest(frame)
     ends = [time for time in (kept["started_at"].max(), kept["ended_at"].max()) if isinstance(time, datetime)]
@@ -95,12 +95,12 @@ def _header(reader: Iterator[list[str]], origin: str) -> list[str]:
     return header
 
 
-def _rows(reader: Iterator[list[str]], refused: list[Refused]) -> Iterator[list[str]]:
+def _rows(reader: Iterator[list[str]], refused: list[RefusedRow]) -> Iterator[list[str]]:
     """Rows that are not blank, up to where the CSV breaks."""
     try:
         yield from (fields for fields in reader if fields)
     except csv.Error as error:
-        refused.append(Refused(0, f"the CSV breaks: {error}", ""))
+        refused.append(RefusedRow(0, f"the CSV breaks: {error}", ""))
 
 
 def _row(fields: list[str], header: list[str], cluster: str) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _earliest(rows: pl.DataFrame) -> datetime | None:
     return first if isinstance(first, datetime) else None
 
 
-def _rejects(refused: list[Refused], cluster: str, origin: str) -> pl.DataFrame:
+def _rejects(refused: list[RefusedRow], cluster: str, origin: str) -> pl.DataFrame:
     rows = [
         {"cluster": cluster, "source": ALLOCATIONS, "origin": origin, "line": line or None, "reason": why, "raw": raw}
         for line, why, raw in refused

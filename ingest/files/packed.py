@@ -7,7 +7,7 @@ import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ingest.files.unpacked import Decoded, GzipDecoder, Unpacked
+from ingest.files.unpacked import DecompressedStream, GzipDecoder, Unpacked
 
 if TYPE_CHECKING:
     import io
@@ -39,7 +39,7 @@ def packing_of(begin: bytes) -> str | None:
 def unpacked_stream(packing: str, source: io.BufferedReader) -> Unpacked:
     """What is inside a packed stream, unpacked as it is read."""
     if packing == "gzip":
-        return Decoded(source, GzipDecoder, (zlib.error,))
+        return DecompressedStream(source, GzipDecoder, (zlib.error,))
     if packing == "zstd":
         from ingest.files.zstandard import ZstdFile  # noqa: PLC0415 - needs pyarrow, which most inputs do not
 
@@ -48,7 +48,7 @@ def unpacked_stream(packing: str, source: io.BufferedReader) -> Unpacked:
         import lzma  # noqa: PLC0415 - a Python may have been built without
 
         decoder = partial(lzma.LZMADecompressor, format=lzma.FORMAT_XZ, memlimit=_MEMORY)
-        return Decoded(source, decoder, (lzma.LZMAError, MemoryError))
+        return DecompressedStream(source, decoder, (lzma.LZMAError, MemoryError))
     import bz2  # noqa: PLC0415 - likewise
 
-    return Decoded(source, bz2.BZ2Decompressor, (OSError, MemoryError))
+    return DecompressedStream(source, bz2.BZ2Decompressor, (OSError, MemoryError))

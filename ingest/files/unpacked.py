@@ -102,7 +102,7 @@ class GzipDecoder:
         return part
 
 
-class Decoded(Unpacked):
+class DecompressedStream(Unpacked):
     """What is inside gzip, xz or bzip2 streams, one behind the other, as pbzip2 and joined files have them.
 
     The standard library's own files lose what they have unpacked where a stream ends too early; those of xz and bzip2

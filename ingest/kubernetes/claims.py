@@ -50,7 +50,7 @@ class Exactly(msgspec.Struct):
     adminAccess: bool = False
 
 
-class Request(Exactly):
+class ClaimRequest(Exactly):
     """A request of a claim: up to v1beta1 its fields are its own, later those of `exactly`."""
 
     exactly: Exactly | None = None
@@ -60,7 +60,7 @@ class Request(Exactly):
 class DeviceClaim(msgspec.Struct):
     """What is requested."""
 
-    requests: list[Request] | None = None
+    requests: list[ClaimRequest] | None = None
 
 
 class Allocated(msgspec.Struct):
@@ -203,12 +203,12 @@ def _partitioned(whole: list[Device], devices: list[Device]) -> Decimal:
     return Decimal(len(parents - offered))
 
 
-def _requested(requests: Iterable[Request]) -> Decimal | None:
+def _requested(requests: Iterable[ClaimRequest]) -> Decimal | None:
     """GPUs that a claim requests; None: that depends on what there is."""
     return _sum(_of_request(one) for one in requests)
 
 
-def _of_request(request: Request) -> Decimal | None:
+def _of_request(request: ClaimRequest) -> Decimal | None:
     if request.firstAvailable:
         return None
     one = request.exactly or request

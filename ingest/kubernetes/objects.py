@@ -106,7 +106,7 @@ class Condition(msgspec.Struct):
         return self.status == "True"
 
 
-class Resources(msgspec.Struct):
+class ContainerResources(msgspec.Struct):
     """What a container may use, and what it is promised."""
 
     limits: dict[str, str | int | float] | None = None
@@ -117,7 +117,7 @@ class Container(msgspec.Struct):
     """A container of a pod."""
 
     name: str = ""
-    resources: Resources | None = None
+    resources: ContainerResources | None = None
     restartPolicy: str | None = None
 
 
@@ -263,7 +263,7 @@ class Node(msgspec.Struct):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-class Kind(msgspec.Struct):
+class ObjectKind(msgspec.Struct):
     """An object of which only the kind is known yet, a list of them, or an event of a watch."""
 
     kind: str = ""
@@ -273,7 +273,7 @@ class Kind(msgspec.Struct):
     object: msgspec.Raw = msgspec.Raw()
 
 
-class Found(msgspec.Struct):
+class InputObject(msgspec.Struct):
     """An object of the input.
 
     Attributes:
@@ -303,7 +303,7 @@ DAMAGED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 NO_OBJECTS: Final = "no Kubernetes objects in it, as JSON or YAML; kubectl get ... -o json prints them"
 
 
-def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
+def objects(data: bytes, *, origin: str) -> Iterator[InputObject | str]:
     """The objects of an input in their order; a text is the reason why the rest of it cannot be read.
 
     Raises:
@@ -317,7 +317,7 @@ def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
         if text.startswith(b"["):
             whole = msgspec.json.decode(text, type=list[msgspec.Raw])
         else:
-            msgspec.json.decode(text, type=Kind)
+            msgspec.json.decode(text, type=ObjectKind)
             whole = [msgspec.Raw(text)]
     except DAMAGED:
         yield from _one_after_the_other(text)
@@ -326,20 +326,20 @@ def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
         yield from _of_document(number, _opened(bytes(document), "", removed=False))
 
 
-def _of_document(number: int, every: Iterable[Found | str]) -> Iterator[Found | str]:
+def _of_document(number: int, every: Iterable[InputObject | str]) -> Iterator[InputObject | str]:
     """Objects with the number of their document."""
     for found in every:
-        if isinstance(found, Found):
+        if isinstance(found, InputObject):
             found.document = number
         yield found
 
 
-def objects_of(document: bytes) -> Iterator[Found | str]:
+def objects_of(document: bytes) -> Iterator[InputObject | str]:
     """The objects of one JSON document: a list, an object, or an event of a watch."""
     yield from _opened(document, "", removed=False)
 
 
-def _of_yaml(data: bytes, origin: str) -> Iterator[Found | str]:
+def _of_yaml(data: bytes, origin: str) -> Iterator[InputObject | str]:
     """Objects of YAML: what `kubectl get -o yaml` prints, with `--watch` as documents behind each other."""
     found = False
     try:
@@ -368,7 +368,7 @@ def _is_cut(document: dict[str, Any]) -> bool:
     return isinstance(document.get("items"), list) and "kind" not in document
 
 
-def _cut_list(items: list[Any]) -> Iterator[Found | str]:
+def _cut_list(items: list[Any]) -> Iterator[InputObject | str]:
     """The objects of a list that was cut, but the last, of which something is missing. It says nothing of others."""
     for item in items[:-1]:
         yield from _again(item)
@@ -379,7 +379,7 @@ _BETWEEN: Final = re.compile(r"[ \t\r\n,\x1e]*")
 """What stands between the objects of a watch, of a list without its brackets, and of JSON text sequences."""
 
 
-def _one_after_the_other(text: bytes) -> Iterator[Found | str]:
+def _one_after_the_other(text: bytes) -> Iterator[InputObject | str]:
     """Objects behind each other, as a watch prints them; the last one may be cut."""
     try:
         values = json_texts(text.decode("utf-8", "replace"), between=_BETWEEN)
@@ -389,7 +389,7 @@ def _one_after_the_other(text: bytes) -> Iterator[Found | str]:
         yield f"the JSON ends or breaks here: {shorten(str(error))}"
 
 
-def _again(value: object) -> Iterator[Found | str]:
+def _again(value: object) -> Iterator[InputObject | str]:
     """An object that was decoded to find its end."""
     try:
         data = msgspec.json.encode(value)
@@ -399,9 +399,9 @@ def _again(value: object) -> Iterator[Found | str]:
     yield from _opened(data, "", removed=False)
 
 
-def _opened(data: bytes, kind: str, *, removed: bool, depth: int = 0) -> Iterator[Found | str]:
+def _opened(data: bytes, kind: str, *, removed: bool, depth: int = 0) -> Iterator[InputObject | str]:
     try:
-        head = msgspec.json.decode(data, type=Kind)
+        head = msgspec.json.decode(data, type=ObjectKind)
     except DAMAGED as error:
         yield shorten(str(error))
         return
@@ -415,23 +415,23 @@ def _opened(data: bytes, kind: str, *, removed: bool, depth: int = 0) -> Iterato
         if head.type not in UNUSED_EVENTS:
             yield from _opened(bytes(head.object), "", removed=head.type == DELETED, depth=depth + 1)
     else:
-        yield Found(name, data, removed, group=_group(head.apiVersion))
+        yield InputObject(name, data, removed, group=_group(head.apiVersion))
 
 
-def _listed(data: bytes, kind: str, version: str, depth: int) -> Iterator[Found | str]:
+def _listed(data: bytes, kind: str, version: str, depth: int) -> Iterator[InputObject | str]:
     """An item of a list. Lists that the API itself returns do not repeat the kind at every item.
 
     Where several were put together, an item is a list itself.
     """
     try:
-        head = msgspec.json.decode(data, type=Kind)
+        head = msgspec.json.decode(data, type=ObjectKind)
     except DAMAGED as error:
         yield shorten(str(error))
         return
     if head.items is not None and head.kind.endswith(LIST):
         yield from _opened(data, "", removed=False, depth=depth + 1)
         return
-    yield Found(head.kind or kind, data, listed=depth + 1, group=_group(head.apiVersion or version))
+    yield InputObject(head.kind or kind, data, listed=depth + 1, group=_group(head.apiVersion or version))
 
 
 def _group(version: str) -> str:

@@ -17,7 +17,7 @@ from ingest.future import latest
 from ingest.kubernetes import claims, kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.lists import ALL_NAMESPACES
-from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, Found, Node, Pod, Workload, objects
+from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, InputObject, Node, Pod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
 from ingest.load_warnings import LoadWarning
 from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
@@ -114,7 +114,7 @@ class ObjectsRead:
     above: datetime | None = None
     _first: dict[str, str] = field(default_factory=dict)
 
-    def add(self, found: Found | str) -> None:
+    def add(self, found: InputObject | str) -> None:
         """Take in an object, or the reason why there is none."""
         self.rows_read += 1
         if isinstance(found, str):
@@ -136,7 +136,7 @@ class ObjectsRead:
         except (*DAMAGED, QuantityError) as error:
             self.rejects.append((shorten(f"{found.kind}: {error}"), found.data))
 
-    def _add_pod(self, found: Found) -> None:
+    def _add_pod(self, found: InputObject) -> None:
         pod = _decoded(found.data, Pod)
         row = pods.pod_row(pod, cluster=self.cluster)
         times = list(pods.times_of(pod))
@@ -156,13 +156,13 @@ class ObjectsRead:
             self.observe([deleted])
         self._note_list("Pod", pod.metadata, found)
 
-    def _add_workload(self, found: Found) -> None:
+    def _add_workload(self, found: InputObject) -> None:
         workload = _decoded(found.data, Workload)
         workload.kind = found.kind
         self.observe(workloads.times_of(workload))
         self.workloads.append(workloads.workload_row(workload, cluster=self.cluster))
 
-    def _add_queued(self, found: Found) -> None:
+    def _add_queued(self, found: InputObject) -> None:
         workload = _decoded(found.data, kueue.KueueWorkload)
         row = kueue.workload_row(workload, cluster=self.cluster)
         self.observe(kueue.times_of(workload))
@@ -171,7 +171,7 @@ class ObjectsRead:
         self.kueue_conditions += kueue.condition_rows(workload, cluster=self.cluster)
         self._note_list("Workload", workload.metadata, found)
 
-    def _add_devices(self, found: Found) -> None:
+    def _add_devices(self, found: InputObject) -> None:
         if found.kind == claims.CLAIM:
             claim = _decoded(found.data, claims.ResourceClaim)
             self.observe([claim.metadata.creationTimestamp])
@@ -184,7 +184,7 @@ class ObjectsRead:
         else:
             self.skipped += 1
 
-    def _add_node(self, found: Found) -> None:
+    def _add_node(self, found: InputObject) -> None:
         node = _decoded(found.data, Node)
         self.observe(nodes.times_of(node))
         self.nodes.append(nodes.node_row(node, cluster=self.cluster))
@@ -192,7 +192,7 @@ class ObjectsRead:
         if found.listed:
             self.listed.add(("Node", ""))
 
-    def _note_list(self, kind: str, meta: Metadata, found: Found) -> None:
+    def _note_list(self, kind: str, meta: Metadata, found: InputObject) -> None:
         """Note that objects of a namespace were listed; a list with those of two is of all namespaces."""
         if found.listed:
             self.listed.add((kind, meta.namespace))
@@ -302,7 +302,7 @@ def _last_seen(name: str, observed: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return rows.unique(key, keep="last", maintain_order=True)
 
 
-def _observations(every: Iterable[Found | str], cluster: str, now: datetime) -> list[ObjectsRead]:
+def _observations(every: Iterable[InputObject | str], cluster: str, now: datetime) -> list[ObjectsRead]:
     """What was read, by observations: another one begins with a list of what has been listed before.
 
     Lists of different kinds and namespaces, and single objects, are of one time.
@@ -319,13 +319,13 @@ def _observations(every: Iterable[Found | str], cluster: str, now: datetime) -> 
     return observations
 
 
-def _document_of() -> Callable[[Found | str], int]:
+def _document_of() -> Callable[[InputObject | str], int]:
     """A function of the document that each object is of; what cannot be read is of the one before it."""
     last = 0
 
-    def document(found: Found | str) -> int:
+    def document(found: InputObject | str) -> int:
         nonlocal last
-        last = found.document if isinstance(found, Found) else last
+        last = found.document if isinstance(found, InputObject) else last
         return last
 
     return document
@@ -361,7 +361,7 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
     data = as_utf_8(data)
     every = objects(data, origin=origin)
     first = next(every, None)
-    if isinstance(first, Found) and not first.kind:
+    if isinstance(first, InputObject) and not first.kind:
         raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
     read = _observations(every if first is None else itertools.chain([first], every), cluster, now)
     n_read, rejects = sum(each.rows_read for each in read), [one for each in read for one in each.rejects]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 
-class Kubernetes(Section):
+class Kubernetes(SettingsSection):
     """How the API server of Kubernetes is read live."""
 
     kubeconfig: Path | None = Field(default=None, description="kubeconfig; the reader needs list and watch only")

@@ -20,15 +20,15 @@ from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names, kubernetes_pods, slurm_exporters
 from ingest.prometheus.node import server as prometheus_nodes
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.prometheus.sources import TITLES
 from ingest.prometheus.store.samples import has_new_events, load
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.store import summary as live_summary
 from ingest.store.report import Summary
 from ingest.store.request import LoadRequest
-from ingest.store.summary import Failed, Loaded, without_rows
-from ingest.store.windows import Window
+from ingest.store.summary import FailedQuestion, Loaded, without_rows
+from ingest.store.windows import LoadWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -146,9 +146,9 @@ def _in_addresses(names: Sequence[str]) -> Iterator[list[str]]:
 class _Chunk:
     """One question for a source: `names` are those of its metrics that the server has."""
 
-    reader: Reader
+    reader: SourceReader
     names: Sequence[str]
-    window: Window
+    window: LoadWindow
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class _Live:
             source: from_records(records) for source, records in last.select("source", "warnings").iter_rows()
         }
         windows = {reader.source: self._window(reader.source) for reader in READERS}
-        span = Window(min(each.since for each in windows.values()), max(each.until for each in windows.values()))
+        span = LoadWindow(min(each.since for each in windows.values()), max(each.until for each in windows.values()))
         self.progress(f"querying {self.server.url}", 0, 1)
         gpus = prometheus.READER.source
         try:
@@ -194,7 +194,9 @@ class _Live:
                 error.args = (f"{error}\n{SELECTOR}: it is {self.spec.selector}",)
             existing = windows.keys() & set(last["source"]) or windows.keys()  # others were never there, most likely
             unread = [(source, window) for source, window in windows.items() if source in existing]
-            return list(self._failures([Failed("telemetry", error, window=each, source=name) for name, each in unread]))
+            return list(
+                self._failures([FailedQuestion("telemetry", error, window=each, source=name) for name, each in unread])
+            )
         chunks = [
             _Chunk(reader, names[reader.source], window)
             for reader in READERS
@@ -209,10 +211,10 @@ class _Live:
             reports.insert(0, Summary(self.server.url, live_summary.nothing(gpus, warning)))
         return reports
 
-    def _read(self, chunks: Sequence[_Chunk]) -> tuple[list[Loaded], list[Failed]]:
+    def _read(self, chunks: Sequence[_Chunk]) -> tuple[list[Loaded], list[FailedQuestion]]:
         """Fetch the chunks and write them, one after the other."""
         loaded: list[Loaded] = []
-        failed: list[Failed] = []
+        failed: list[FailedQuestion] = []
         answers = prefetch_one(_answers(self.server, self.spec, chunks))
         for number, chunk in enumerate(chunks):
             source, window = chunk.reader.source, chunk.window
@@ -220,13 +222,13 @@ class _Live:
             self.progress(f"{title} {live_summary.shown(window)}", number, len(chunks))
             answer = next(answers)
             if answer.error is not None:
-                failed.append(Failed(title, answer.error, window=window, source=source))
+                failed.append(FailedQuestion(title, answer.error, window=window, source=source))
             elif answer.parsed is not None:
                 self._write(answer, answer.parsed, window)
                 loaded.append(Loaded(self.server.url, without_rows(answer.parsed), window))
         return loaded, failed
 
-    def _write(self, answer: _Answer, parsed: Parsed, window: Window) -> None:
+    def _write(self, answer: _Answer, parsed: Parsed, window: LoadWindow) -> None:
         """Load a chunk, unless it has no samples and no news."""
         if parsed.covers_until is None and parsed.rejects.is_empty() and not _is_news(self.writer, parsed):
             return
@@ -244,7 +246,7 @@ class _Live:
 
     # --- when
 
-    def _window(self, source: SourceName) -> Window:
+    def _window(self, source: SourceName) -> LoadWindow:
         """The time to request, on the grid: an interval that is not over yet is left for the next ingest."""
         target, width_s = self.target, self.spec.interval_s
         if target.since is not None and target.until is not None and target.since >= target.until:
@@ -256,7 +258,7 @@ class _Live:
             )
         until = _on_grid(min(target.until or self.now, self.now), width_s)
         since = target.since or self._resume_at(source, until)
-        window = Window(min(_on_grid(since, width_s), until), until)
+        window = LoadWindow(min(_on_grid(since, width_s), until), until)
         if window.since == window.until:
             raise OptionError(
                 f"no interval of {width_s} s (prometheus.interval_s) that is over lies between {iso(since)} and "
@@ -281,15 +283,15 @@ class _Live:
             return min(reached, until) - max(interval, LATE)
         return until - timedelta(hours=self.settings.prometheus.lookback_hours)
 
-    def _chunks(self, reader: Reader, names: Sequence[str], window: Window) -> Iterator[Window]:
+    def _chunks(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> Iterator[LoadWindow]:
         """The time in chunks that begin and end on the grid."""
         length = self._chunk_length(reader, names, window)
         since, until = window
         while since < until:
-            yield Window(since, min(since + length, until))
+            yield LoadWindow(since, min(since + length, until))
             since += length
 
-    def _chunk_length(self, reader: Reader, names: Sequence[str], window: Window) -> timedelta:
+    def _chunk_length(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> timedelta:
         """How long a chunk is: as configured, or as long as the source has `chunk_samples` averages in it.
 
         What is read at once is in memory, so of a large cluster that is less time. A server that does not say how many
@@ -302,7 +304,7 @@ class _Live:
             longest = max(least, min(longest, settings.chunk_samples // self._series(reader, names, window)))
         return timedelta(seconds=longest * width_s)
 
-    def _series(self, reader: Reader, names: Sequence[str], window: Window) -> int:
+    def _series(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> int:
         """How many series a source has, at that of three moments at which it has most: exporters may be silent at one.
 
         Where the server does not say, it is more than any chunk may have.
@@ -324,7 +326,7 @@ class _Live:
         for each in live_summary.summaries(loaded, cluster="", before=self.warned):
             yield replace(each, parsed=each.parsed and replace(each.parsed, rows_new=None))
 
-    def _failures(self, failed: Sequence[Failed]) -> Iterator[Report]:
+    def _failures(self, failed: Sequence[FailedQuestion]) -> Iterator[Report]:
         """A report for each cause of failure, with what was not read, and how that is read later."""
         if not failed:
             return

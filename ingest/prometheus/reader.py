@@ -60,7 +60,7 @@ class Read(Protocol):
 
 
 @dataclass(frozen=True)
-class Reader:
+class SourceReader:
     """One source of those that a server feeds: its name, which metrics it reads, and how."""
 
     source: SourceName

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 THRESHOLDS = {
     "gpu_samples.gpu_util": 0.1,
@@ -68,7 +68,7 @@ def _metrics(entries: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
     return entries
 
 
-class Prometheus(Section):
+class Prometheus(SettingsSection):
     """How telemetry is read."""
 
     url: str | None = Field(default=None, description="base address of the server: http://prometheus:9090")
@@ -126,7 +126,7 @@ class Prometheus(Section):
         return self
 
 
-class Telemetry(Section):
+class Telemetry(SettingsSection):
     """What is stored of telemetry besides its samples."""
 
     thresholds: Annotated[dict[str, FiniteFloat], AfterValidator(_thresholds)] = Field(
@@ -135,7 +135,7 @@ class Telemetry(Section):
     )
 
 
-class Retention(Section):
+class Retention(SettingsSection):
     """How long telemetry is kept, in whole UTC days; 0 keeps it for ever."""
 
     samples_days: float = Field(default=0.0, ge=0, description="samples of GPUs and nodes; their hours stay")

@@ -9,7 +9,7 @@ from ingest.tables import CLUSTER_SAMPLES, GPU_SAMPLES, NODE_SAMPLES, Schema
 
 
 @dataclass(frozen=True)
-class Table:
+class SampleTable:
     """A table of samples: its columns, and which of them identify a series; the others but its time are values."""
 
     name: str
@@ -27,7 +27,7 @@ class Table:
         return tuple(name for name in self.schema if name not in {*self.key, "interval_s"})
 
 
-GPUS: Final = Table("gpu_samples", ("cluster", "node", "gpu"), GPU_SAMPLES)
-NODES: Final = Table("node_samples", ("cluster", "node", "metric", "device"), NODE_SAMPLES)
-CLUSTERS: Final = Table("cluster_samples", ("cluster", "metric", "device"), CLUSTER_SAMPLES)
+GPUS: Final = SampleTable("gpu_samples", ("cluster", "node", "gpu"), GPU_SAMPLES)
+NODES: Final = SampleTable("node_samples", ("cluster", "node", "metric", "device"), NODE_SAMPLES)
+CLUSTERS: Final = SampleTable("cluster_samples", ("cluster", "metric", "device"), CLUSTER_SAMPLES)
 TABLES: Final = (GPUS, NODES, CLUSTERS)

@@ -12,13 +12,13 @@ import polars as pl
 
 from ingest.delimited.reader import BLOCK, clean_blocks, damaged
 from ingest.errors import TimeZoneError, UnrecognisedInputError
-from ingest.ranks.report_format import Reading, formats
+from ingest.ranks.report_format import ReportReader, formats
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ingest.ranks.report_format import Listed
+    from ingest.ranks.report_format import ListedRank
     from ingest.ranks.stated import Stated
 
 SOURCE: Final = "ranks.reports"
@@ -80,7 +80,7 @@ class _Log:
     """A log as far as it has been read."""
 
     def __init__(self, origin: str, cluster: str, stated: Stated) -> None:
-        self._readings = [Reading(form) for form in formats()]
+        self._readings = [ReportReader(form) for form in formats()]
         self._origin, self._stated = origin, stated
         self._words = tuple({word for form in formats() for word in form.words})
         self._stamp: str | None = None
@@ -105,7 +105,7 @@ class _Log:
             for one in reading.read(line):
                 self._add(one, reading, line)
 
-    def _add(self, one: Listed, reading: Reading, line: str) -> None:
+    def _add(self, one: ListedRank, reading: ReportReader, line: str) -> None:
         at = None if self._stamp is None else moment(self._stamp, self._stated.timezone, self._origin)
         why = "no line before it has a date and time" if at is None else ""
         if one.rank > LARGEST or (reading.step or 0) > LARGEST:

@@ -40,7 +40,7 @@ PLACES: Final = ("lowest", "highest", "flagged", "listed")
 
 
 @dataclass(frozen=True)
-class Entry:
+class RankLines:
     """Lines that list ranks; `heading`: such lines list none, but say what those behind them are about."""
 
     starts: re.Pattern[str] | None = None
@@ -50,14 +50,14 @@ class Entry:
     factor: float = 1.0
 
 
-class Example(NamedTuple):
+class ReportExample(NamedTuple):
     """Lines of a log, and the ranks that they list: measure, place, rank and (where there is one) value."""
 
     text: str
     gives: tuple[tuple[object, ...], ...]
 
 
-class Listed(NamedTuple):
+class ListedRank(NamedTuple):
     """A rank in a report."""
 
     measure: str
@@ -75,21 +75,21 @@ class ReportFormat:
     title: str
     words: tuple[str, ...]
     step: re.Pattern[str] | None
-    entries: tuple[Entry, ...]
-    examples: tuple[Example, ...]
+    entries: tuple[RankLines, ...]
+    examples: tuple[ReportExample, ...]
 
 
 @dataclass
-class Reading:
+class ReportReader:
     """How far the lines of a log have been read as a format: what its last headings were about, and its last step."""
 
     form: ReportFormat
     measure: str | None = None
     place: str | None = None
     step: int | None = None
-    found: list[Listed] = field(default_factory=list)
+    found: list[ListedRank] = field(default_factory=list)
 
-    def read(self, line: str) -> list[Listed]:
+    def read(self, line: str) -> list[ListedRank]:
         """The ranks that a line lists."""
         if not any(word in line for word in self.form.words):
             return []
@@ -97,7 +97,7 @@ class Reading:
             self.step = int(step[1])
         return [one for entry in self.form.entries for one in self._of_entry(entry, line)]
 
-    def _of_entry(self, entry: Entry, line: str) -> list[Listed]:
+    def _of_entry(self, entry: RankLines, line: str) -> list[ListedRank]:
         begin = entry.starts.search(line) if entry.starts is not None else None
         if entry.starts is not None and begin is None:
             return []
@@ -111,10 +111,10 @@ class Reading:
         return [_listed(match, measure, place, entry.factor) for match in entry.each.finditer(rest)]
 
 
-def _listed(match: re.Match[str], measure: str, place: str, factor: float) -> Listed:
+def _listed(match: re.Match[str], measure: str, place: str, factor: float) -> ListedRank:
     groups = match.groupdict()
     value = groups.get("value")
-    return Listed(
+    return ListedRank(
         measure, place, int(groups["rank"]), groups.get("node"), None if value is None else _number(value, factor)
     )
 
@@ -141,14 +141,14 @@ def _name(form: ReportFormat) -> str:
 
 def _format(values: Mapping[str, Any]) -> ReportFormat:
     entries = [_entry(each) for each in (*values.get("heading", ()), *values["entry"])]
-    examples = [Example(each["text"], tuple(map(tuple, each["gives"]))) for each in values["example"]]
+    examples = [ReportExample(each["text"], tuple(map(tuple, each["gives"]))) for each in values["example"]]
     step = re.compile(values["step"]) if "step" in values else None
     return ReportFormat(values["name"], values["title"], tuple(values["words"]), step, tuple(entries), tuple(examples))
 
 
-def _entry(values: Mapping[str, Any]) -> Entry:
+def _entry(values: Mapping[str, Any]) -> RankLines:
     patterns = {key: re.compile(values[key]) for key in ("starts", "each") if key in values}
     place = values.get("place")
     if place is not None and place not in PLACES:
         raise ValueError(f"place = {place!r}: one of {', '.join(PLACES)}")
-    return Entry(**patterns, measure=values.get("measure"), place=place, factor=float(values.get("factor", 1.0)))
+    return RankLines(**patterns, measure=values.get("measure"), place=place, factor=float(values.get("factor", 1.0)))

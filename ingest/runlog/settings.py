@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 if TYPE_CHECKING:
     from ingest.runlog.text_format import TextFormat
@@ -23,7 +23,7 @@ def _format(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-class RunLogs(Section):
+class RunLogs(SettingsSection):
     """How logs of training runs are read."""
 
     format: tuple[Annotated[dict[str, Any], AfterValidator(_format)], ...] = Field(

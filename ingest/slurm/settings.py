@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from ingest.settings import Section
+from ingest.settings import SettingsSection
 
 
-class Slurm(Section):
+class Slurm(SettingsSection):
     """How Slurm is read."""
 
     lookback_days: float = Field(default=30.0, gt=0, description="first live ingest: how far back")

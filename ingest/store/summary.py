@@ -11,7 +11,7 @@ import polars as pl
 from ingest.errors import ServerDownError, SourceDownError
 from ingest.load_warnings import LoadWarning
 from ingest.store.report import Note, Report, Summary
-from ingest.store.windows import Window, together
+from ingest.store.windows import LoadWindow, together
 from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ class Loaded:
 
     title: str
     parsed: Parsed
-    window: Window | None = None
+    window: LoadWindow | None = None
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedQuestion:
     """One question without an answer that could be used."""
 
     title: str
     error: Exception
     needed: bool = True
-    window: Window | None = None
+    window: LoadWindow | None = None
     source: SourceName = "slurm.config"
 
 
@@ -79,7 +79,7 @@ def _requested(answers: Sequence[Loaded]) -> str:
         if not windows:
             parts.append(title)
             continue
-        span = Window(min(each.since for each in windows), max(each.until for each in windows))
+        span = LoadWindow(min(each.since for each in windows), max(each.until for each in windows))
         parts.append(f"{title} {shown(span)}" + (f" ({len(windows)} windows)" if len(windows) > 1 else ""))
     return " and ".join(parts)
 
@@ -114,7 +114,7 @@ def nothing(source: SourceName, warning: LoadWarning) -> Parsed:
 # --- what was not
 
 
-def failures(failed: Sequence[Failed], *, cluster: str) -> Iterator[Report]:
+def failures(failed: Sequence[FailedQuestion], *, cluster: str) -> Iterator[Report]:
     """One report for each cause that keeps something needed from being read, and one warning about all the rest.
 
     The error of a cause is the first one; it names everything that was not read for it.
@@ -152,9 +152,9 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0].strip().rstrip(".")
 
 
-def _names(failed: Iterable[Failed]) -> str:
+def _names(failed: Iterable[FailedQuestion]) -> str:
     """What was requested: each title once, with adjacent windows merged."""
-    titles: dict[str, list[Window]] = {}
+    titles: dict[str, list[LoadWindow]] = {}
     for each in failed:
         titles.setdefault(each.title, []).extend([each.window] if each.window is not None else [])
     names = []
@@ -164,7 +164,7 @@ def _names(failed: Iterable[Failed]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def shown(window: Window) -> str:
+def shown(window: LoadWindow) -> str:
     """A window for people.
 
     >>> from datetime import UTC, datetime

@@ -23,14 +23,14 @@ SHORTEST: Final = timedelta(hours=1)
 """No window is made shorter: longer than the gaps that are closed, so that one that fails leaves a gap to be seen."""
 
 
-class Window(NamedTuple):
+class LoadWindow(NamedTuple):
     """From `since` to before `until`."""
 
     since: datetime
     until: datetime
 
 
-Windows: TypeAlias = list[Window]
+Windows: TypeAlias = list[LoadWindow]
 
 
 def covered(
@@ -47,7 +47,7 @@ def covered(
         ended_at=pl.when(pl.col("ended_at").is_not_null()).then(pl.min_horizontal("ended_at", over))
     )
     loads = loads.filter(pl.col("started_at") < pl.col("ended_at"))
-    return together(Window(*span) for span in loads.select("started_at", "ended_at").iter_rows())
+    return together(LoadWindow(*span) for span in loads.select("started_at", "ended_at").iter_rows())
 
 
 def requested(
@@ -73,10 +73,10 @@ def requested(
         pl.col("loaded_at").is_in(knew),
         pl.col("requested_from") < until,
     )
-    return together(Window(*span) for span in windows.select("requested_from", until).iter_rows())
+    return together(LoadWindow(*span) for span in windows.select("requested_from", until).iter_rows())
 
 
-def together(windows: Iterable[Window]) -> Windows:
+def together(windows: Iterable[LoadWindow]) -> Windows:
     """The same time, windows that touch as one, oldest first.
 
     >>> day = lambda n: datetime(2026, 11, n)
@@ -86,41 +86,43 @@ def together(windows: Iterable[Window]) -> Windows:
     merged: Windows = []
     for since, until in sorted(windows):
         if merged and since <= merged[-1].until:
-            merged[-1] = Window(merged[-1].since, max(merged[-1].until, until))
+            merged[-1] = LoadWindow(merged[-1].since, max(merged[-1].until, until))
         else:
-            merged.append(Window(since, until))
+            merged.append(LoadWindow(since, until))
     return merged
 
 
-def gaps(spans: Sequence[Window]) -> Windows:
+def gaps(spans: Sequence[LoadWindow]) -> Windows:
     """What is missing between the first and the last of them.
 
     >>> day = lambda n: datetime(2026, 11, n)
     >>> [(gap.since.day, gap.until.day) for gap in gaps([Window(day(1), day(3)), Window(day(5), day(9))])]
     [(3, 5)]
     """
-    return [Window(before.until, behind.since) for before, behind in pairwise(spans)]
+    return [LoadWindow(before.until, behind.since) for before, behind in pairwise(spans)]
 
 
-def spans_to_read(existing: Sequence[Window], until: datetime, *, lookback: timedelta, overlap: timedelta) -> Windows:
+def spans_to_read(
+    existing: Sequence[LoadWindow], until: datetime, *, lookback: timedelta, overlap: timedelta
+) -> Windows:
     """The spans that an ingest without `--since` reads: gaps, and from a little before the end of what exists.
 
     The first time it goes back by `lookback`. Longer gaps than that are deliberate (an old dump next to a live
     cluster) and are left alone: `trackside status` shows them.
     """
     if not existing:
-        return [Window(until - lookback, until)]
+        return [LoadWindow(until - lookback, until)]
     holes = [gap for gap in gaps(existing) if gap.until - gap.since <= lookback and gap.until <= until]
-    newest = Window(min(existing[-1].until, until) - overlap, until)
+    newest = LoadWindow(min(existing[-1].until, until) - overlap, until)
     return [*holes, newest] if newest.since < until else holes
 
 
-def outside(windows: Iterable[Window], spans: Sequence[Window]) -> Windows:
+def outside(windows: Iterable[LoadWindow], spans: Sequence[LoadWindow]) -> Windows:
     """The windows of which no span has all."""
     return [one for one in windows if not any(span.since <= one.since and one.until <= span.until for span in spans)]
 
 
-def cut(span: Window, length: timedelta) -> Iterator[Window]:
+def cut(span: LoadWindow, length: timedelta) -> Iterator[LoadWindow]:
     """A span in windows, oldest first. The same span gives the same ones, so that a backfill goes on where it was.
 
     Raises:
@@ -130,5 +132,5 @@ def cut(span: Window, length: timedelta) -> Iterator[Window]:
     if low >= until:
         raise OptionError(f"--since {low.isoformat()} is not before --until {until.isoformat()}")
     while low < until:
-        yield Window(low, min(low + length, until))
+        yield LoadWindow(low, min(low + length, until))
         low += length

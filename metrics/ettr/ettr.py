@@ -20,7 +20,7 @@ from metrics.exact import exact_mean, exact_sum
 from metrics.few_keys import sort_by
 from metrics.few_rows import only_few, without_few
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
-from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
+from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, ExportedFamily, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
 from metrics.same_rows import join_same
 
@@ -320,7 +320,7 @@ METRICS = (
     Metric(
         name="ettr",
         unit="ratio",
-        exported=Exported(
+        exported=ExportedFamily(
             "ettr_ratio",
             f"Share of the time that runs were queued or scheduled in which they trained; {UNSEEN_BOUNDS}.",
         ),

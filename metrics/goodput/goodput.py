@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics.categories import EVIDENCE_KINDS, GPUS_UNKNOWN, LOCKSTEP
-from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
+from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, ExportedFamily, Metric, Parts
 
 KNOWN_ENOUGH = 0.9
 """A value is given only if at least this share of the allocated time was observed; below it there are only bounds."""
@@ -335,7 +335,7 @@ METRICS = (
     Metric(
         name="goodput_allocated",
         unit="ratio",
-        exported=Exported(
+        exported=ExportedFamily(
             "goodput_ratio",
             "Share of GPU-time, of what was allocated or of capacity, that became kept training steps; "
             f"{UNSEEN_BOUNDS}.",
@@ -358,7 +358,7 @@ METRICS = (
     Metric(
         name="goodput_capacity",
         unit="ratio",
-        exported=Exported("goodput_ratio", labels=(("of", "capacity"),)),
+        exported=ExportedFamily("goodput_ratio", labels=(("of", "capacity"),)),
         claim=Claimable("ledger_ratio", of="capacity"),
         title="Goodput (of capacity)",
         show="goodput",
@@ -379,7 +379,7 @@ METRICS = (
         show="goodput",
         by=("day", "node"),
         parts=Parts("gpu_h", "allocated", "GPU-h in all"),
-        exported=Exported(
+        exported=ExportedFamily(
             "occupancy_ratio", "Share of all GPU-time there was that was allocated to jobs.", bounds=False
         ),
         headline=7,
@@ -393,7 +393,7 @@ METRICS = (
     Metric(
         name="availability",
         unit="ratio",
-        exported=Exported(
+        exported=ExportedFamily(
             "availability_ratio",
             "Share of all GPU-time there was in which the GPUs were in service; lower and upper: time without a known "
             "node state counted unavailable and available.",

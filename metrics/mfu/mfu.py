@@ -19,14 +19,14 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import FLOP, exact_mean, exact_sum
-from metrics.metric import Claimable, Exported, Metric, Parts
+from metrics.metric import Claimable, ExportedFamily, Metric, Parts
 from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.mfu.peaks import Peak, check_peak, peak, peaks
 from metrics.mfu.remark import INPUTS
 from metrics.mfu.session_flops import flops_per_token_expr
 from metrics.statistics import bootstrap_ratio_interval
 
-__all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "Fleet", "Measure", "fleet", "step_mfu", "summary"]
+__all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "FleetMfu", "Measure", "fleet", "step_mfu", "summary"]
 
 IMPOSSIBLE_ABOVE = 2.0
 """Times the dense peak of all its GPUs: no step does more FLOP. Figures with sparsity are twice the dense ones, and no
@@ -240,7 +240,7 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetMfu:
     """MFU of all runs together.
 
     Attributes:
@@ -264,7 +264,7 @@ class Fleet:
     note: str | None
 
 
-def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
+def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> FleetMfu:
     """The ratio of sums over the steps of all runs, with an interval from resampling blocks of each run's steps.
 
     Args:
@@ -293,7 +293,7 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
         impossible=int(steps["impossible"].sum()),
     )
     runs = blocks.select("cluster", "run_id").n_unique()
-    return Fleet(value, flop, peak_flop, counted.height, runs, low, high, note)
+    return FleetMfu(value, flop, peak_flop, counted.height, runs, low, high, note)
 
 
 _FLOP_SUMS = tuple(exact_sum(pl.col(name), places=FLOP).alias(name) for name in ("flop", "peak_flop"))
@@ -374,7 +374,7 @@ METRICS = (
     Metric(
         name="mfu",
         unit="ratio",
-        exported=Exported(
+        exported=ExportedFamily(
             "mfu_ratio",
             "Model FLOP utilisation over kept steps, of the dense peak of the data type; "
             "lower and upper: its 95 % interval.",

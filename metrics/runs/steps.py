@@ -30,7 +30,7 @@ _SESSION = ["cluster", "run_id", "scheduler", "job_id"]
 
 
 @dataclass(frozen=True)
-class Rules:
+class StepRules:
     """Constants, as the configuration has them; seconds."""
 
     hang_steps: float = HANG_STEPS
@@ -115,7 +115,7 @@ def explicit_runs(matched: pl.DataFrame) -> pl.DataFrame:
 
 @none_of("steps")
 def executions_of_steps(
-    steps: pl.DataFrame, matched: pl.DataFrame, events: pl.DataFrame, rules: Rules | None = None
+    steps: pl.DataFrame, matched: pl.DataFrame, events: pl.DataFrame, rules: StepRules | None = None
 ) -> pl.DataFrame:
     """Each execution of a step, the time it took, and whether it was kept.
 
@@ -133,7 +133,7 @@ def executions_of_steps(
         (the hang threshold), `kept` and `in_place`; sorted by run and time. A step is kept unless the run later
         executed it, or an earlier one, again; `in_place`: the same attempt did.
     """
-    rules = rules or Rules()
+    rules = rules or StepRules()
     own = (
         _in_sessions(steps, matched)
         .sort("cluster", "run", "stream", "ts", "step")

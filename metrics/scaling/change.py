@@ -18,7 +18,7 @@ LEVEL: Final = 0.05
 """Chance of naming a change where there is none, over all splits together (Bonferroni)."""
 
 
-class Change(NamedTuple):
+class RateChange(NamedTuple):
     """A change of a series of rates.
 
     Attributes:
@@ -32,7 +32,7 @@ class Change(NamedTuple):
     p: float
 
 
-def change_of(rates: Sequence[float]) -> Change | None:
+def change_of(rates: Sequence[float]) -> RateChange | None:
     """The change that the data show most clearly; None where none is beyond the noise, or there are too few days.
 
     Args:
@@ -52,10 +52,10 @@ def change_of(rates: Sequence[float]) -> Change | None:
         return None
     best = min((_split(logs, at) for at in splits), key=lambda each: each.p)
     p = min(1.0, best.p * len(splits))
-    return Change(best.at, best.ratio, p) if p < LEVEL else None
+    return RateChange(best.at, best.ratio, p) if p < LEVEL else None
 
 
-def _split(logs: np.ndarray[tuple[int], np.dtype[np.float64]], at: int) -> Change:
+def _split(logs: np.ndarray[tuple[int], np.dtype[np.float64]], at: int) -> RateChange:
     """The difference at one split, with the p of its t test."""
     before, after = logs[:at], logs[at:]
     off = float(after.mean() - before.mean())
@@ -63,5 +63,5 @@ def _split(logs: np.ndarray[tuple[int], np.dtype[np.float64]], at: int) -> Chang
     freedom = len(logs) - 2
     error = (squares / freedom * (1 / len(before) + 1 / len(after))) ** 0.5
     if error <= abs(off) * 1e-9:  # days without noise
-        return Change(at, float(np.exp(off)), 0.0 if abs(off) > 1e-9 else 1.0)
-    return Change(at, float(np.exp(off)), float(2 * special.stdtr(freedom, -abs(off) / error)))
+        return RateChange(at, float(np.exp(off)), 0.0 if abs(off) > 1e-9 else 1.0)
+    return RateChange(at, float(np.exp(off)), float(2 * special.stdtr(freedom, -abs(off) / error)))

@@ -15,7 +15,7 @@ from metrics.stragglers.replay import CLOCK_TOLERANCE_S
 from metrics.stragglers.slow_ranks import MIN_STRETCH
 
 if TYPE_CHECKING:
-    from metrics.stragglers.what_if import WhatIf, Worker
+    from metrics.stragglers.what_if import PipelineStage, WhatIf
 
 Cause = Literal["none", "node", "job_shape", "network", "launch", "unknown"]
 
@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
 
     cause: Cause
     share: float | None
-    workers: tuple[Worker, ...]
+    workers: tuple[PipelineStage, ...]
     reason: str
     action: str
 
@@ -149,7 +149,7 @@ def _doubt(result: WhatIf) -> str:
     return ""
 
 
-def _suspects(result: WhatIf) -> tuple[Worker, ...]:
+def _suspects(result: WhatIf) -> tuple[PipelineStage, ...]:
     """Workers that compute longer than their peers, and not for single steps or passes only."""
     lasting = min(MIN_STRETCH, result.steps)
     return tuple(
@@ -184,7 +184,7 @@ def _node(result: WhatIf, share: float) -> Verdict:
     return Verdict("node", share, suspects, text + also + more, ACTIONS["node"])
 
 
-def _place(worker: Worker) -> str:
+def _place(worker: PipelineStage) -> str:
     return f"data-parallel rank {worker.dp_rank}, stage {worker.stage}"
 
 

@@ -51,7 +51,7 @@ PARTS: Final = ("launch", "micro_batches", "workers", "stages", "communication")
 """What explains the time beyond the ideal, in the order in which it is taken away."""
 
 
-class Worker(NamedTuple):
+class PipelineStage(NamedTuple):
     """A pipeline stage of a data-parallel rank."""
 
     dp_rank: int
@@ -92,15 +92,15 @@ class WhatIf:
     kinds: dict[str, float]
     ranks: dict[int, float]
     stages: dict[int, float]
-    slowest: tuple[Worker, ...]
+    slowest: tuple[PipelineStage, ...]
     m_w: float | None
     m_s: float | None
-    peers: dict[Worker, float]
+    peers: dict[PipelineStage, float]
     steps: int
     incomplete_steps: int
     incomplete_ranks: tuple[int, ...]
     clocks_apart_s: float = 0.0
-    slow_steps: dict[Worker, int] = field(default_factory=dict)
+    slow_steps: dict[PipelineStage, int] = field(default_factory=dict)
     host_delay_s: float = math.inf
     passes: Passes | None = None
     link: Link | None = None
@@ -115,7 +115,7 @@ class WhatIf:
         """Share of the time that an ideal job would not have needed, 1 - 1/S."""
         return 1 - 1 / self.slowdown
 
-    def worker(self, which: Worker) -> float:
+    def worker(self, which: PipelineStage) -> float:
         """S_w, taken as the smaller of its rank's and its stage's, as OSDI'25 does."""
         return min(self.ranks[which.dp_rank], self.stages[which.stage])
 
@@ -237,31 +237,31 @@ class _Replays:
                     alike[chosen] = self.own_s[chosen].mean(axis=(0, 1), keepdims=True)
         return alike
 
-    def _peers(self) -> Iterable[tuple[Worker, float]]:
+    def _peers(self) -> Iterable[tuple[PipelineStage, float]]:
         """Of each worker its seconds of computation over the mean of the other ranks of its stage."""
         ranks = self.trace.ranks
         for stage in self.trace.stages if len(ranks) > 1 else ():
             computed = self.own_s[self._computes(stage)].sum(axis=(0, 1))
             others = (computed.sum() - computed) / (len(ranks) - 1)
-            yield from ((Worker(rank, stage), float(computed[at] / others[at])) for at, rank in enumerate(ranks))
+            yield from ((PipelineStage(rank, stage), float(computed[at] / others[at])) for at, rank in enumerate(ranks))
 
-    def _slow_steps(self) -> Iterable[tuple[Worker, int]]:
+    def _slow_steps(self) -> Iterable[tuple[PipelineStage, int]]:
         """In how many steps the middle one of a worker's computations is longer than those of the middle rank."""
         for stage in self.trace.stages:
             own = self.own_s[self._computes(stage)]
             middle = np.quantile(own, 0.5, axis=2, method="lower", keepdims=True)
             times = np.median(np.divide(own, middle, out=np.ones_like(own), where=middle > 0), axis=0)
             slow = (times >= LONGER_STEP).sum(axis=0)
-            yield from ((Worker(rank, stage), int(slow[at])) for at, rank in enumerate(self.trace.ranks))
+            yield from ((PipelineStage(rank, stage), int(slow[at])) for at, rank in enumerate(self.trace.ranks))
 
     def _computes(self, stage: int) -> Chosen:
         chosen: Chosen = np.isin(self.kinds, COMPUTE) & (self.stage == stage)
         return chosen
 
 
-def _slowest(ranks: dict[int, float], stages: dict[int, float]) -> tuple[Worker, ...]:
+def _slowest(ranks: dict[int, float], stages: dict[int, float]) -> tuple[PipelineStage, ...]:
     """The largest S_w; of equal ones the lowest number."""
-    every = [Worker(rank, stage) for rank in ranks for stage in stages]
+    every = [PipelineStage(rank, stage) for rank in ranks for stage in stages]
     every.sort(key=lambda one: (-min(ranks[one.dp_rank], stages[one.stage]), one.dp_rank * len(stages) + one.stage))
     return tuple(every[: math.ceil(len(every) * SLOWEST)])
 

@@ -52,7 +52,7 @@ _TORN: Final = "torn"
 
 
 @dataclass(frozen=True)
-class Day:
+class GpuDay:
     """Sums of the samples of a day. All are whole: milliseconds, and value x milliseconds in parts of the unit.
 
     Attributes:
@@ -78,7 +78,7 @@ def day_activities(
     *,
     by_gpu: bool = False,
     at_once: int = 2,
-) -> Iterator[Day]:
+) -> Iterator[GpuDay]:
     """Attribute the samples of some days, a few at a time, so that memory stays flat however many there are.
 
     Args:
@@ -91,7 +91,7 @@ def day_activities(
         at_once: how many days are worked on at the same time.
     """
     following: pl.DataFrame | None = None
-    waiting: deque[Future[Day]] = deque()
+    waiting: deque[Future[GpuDay]] = deque()
     with ThreadPoolExecutor(at_once) as pool:
         for samples in days:
             day = series(samples, following)
@@ -104,7 +104,7 @@ def day_activities(
             yield waiting.popleft().result()
 
 
-def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> Day:
+def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> GpuDay:
     """Attribute the samples of one day; see `day_activities`."""
     whose = ownership(day, held, *day.reach(reading))
     separate = np.full(whose.nodes.height, by_gpu)
@@ -112,7 +112,7 @@ def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool =
     sums = Integrals(_without_torn(grid(day, whose.place, separate, reading), held, reading))
     own = _chosen(_summed(whose.segments.filter(pl.col("kind") != UNCLEAR), sums), reading)
     shared = _shared(whose, sums)
-    return Day(
+    return GpuDay(
         _of_attempts(own, shared, reading),
         _of_users(own, held, reading),
         _of_nodes(own, shared, sums, whose.nodes, held),
@@ -291,7 +291,7 @@ def _of_gpus(own: pl.DataFrame, of: Grid, day: Series, reading: Reading) -> pl.D
 
 
 def added_up(parts: Iterable[pl.DataFrame], by: list[str]) -> pl.DataFrame:
-    """Frames of several days (any of `Day`'s) as one, in whole numbers of 128 bits."""
+    """Frames of several days (any of `GpuDay`'s) as one, in whole numbers of 128 bits."""
     numbers = pl.col(pl.Int64).exclude(by).cast(pl.Int128)
     whole = pl.concat([part.with_columns(numbers) for part in parts])
     return whole.group_by(by).agg(pl.exclude(by).sum()).sort(by)

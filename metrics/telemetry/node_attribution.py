@@ -54,7 +54,7 @@ _MS: Final = 1000
 
 
 @dataclass(frozen=True)
-class Day:
+class NodeDay:
     """What the samples of nodes of a day (or of some nodes in it) tell. Times in milliseconds, values x seconds.
 
     Attributes:
@@ -137,13 +137,13 @@ class Seen:
         self._came = occupants.stays.group_by("owner", "place").agg(pl.col("started").min())
         self._seen: pl.DataFrame | None = None
 
-    def day(self, parts: DayParts) -> Day:
+    def day(self, parts: DayParts) -> NodeDay:
         """The day, each node of an owner counted on the last day that has it."""
         counts = self.new(parts.pieces.select(_PIECE), parts.firsts)
         owners = added_up([parts.pieces.drop("place")], ["owner", *WHAT]).join(
             counts, on=["owner", *WHAT], how="left", maintain_order="left"
         )
-        return Day(owners.with_columns(pl.col("n_nodes").fill_null(0)), parts.nodes)
+        return NodeDay(owners.with_columns(pl.col("n_nodes").fill_null(0)), parts.nodes)
 
     def new(self, now: pl.DataFrame, firsts: pl.DataFrame) -> pl.DataFrame:
         """How many nodes of owners no day so far had: `owner`, `metric`, `device`, `n_nodes`.
@@ -332,7 +332,7 @@ def _of_nodes(
 
 
 def added_up(parts: Iterable[pl.DataFrame], by: list[str]) -> pl.DataFrame:
-    """Frames of several days (either of `Day`'s) as one, sorted: the same rows are always added in the same order."""
+    """Frames of several days (either of `NodeDay`'s) as one, sorted: the same rows are added in the same order."""
     ordered = pl.concat(parts).sort(by, maintain_order=True)
     if ordered.is_empty():
         return ordered

@@ -70,7 +70,7 @@ _CLUSTERS: Final = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueFile:
     """A file in the catalogue.
 
     Attributes:
@@ -94,7 +94,7 @@ class Entry:
     digest: str
 
 
-def entry_of(address: str, name: str, rows: int) -> Entry | None:
+def entry_of(address: str, name: str, rows: int) -> CatalogueFile | None:
     """What the name of a file says; None if it is none of Trackside's names.
 
     >>> entry_of("/l/o/tables/main.runs/cluster=a/2026-10/00000002-3-99.parquet",
@@ -104,10 +104,10 @@ def entry_of(address: str, name: str, rows: int) -> Entry | None:
     if found := _TABLE_FILE.fullmatch(name):
         cluster = found["cluster"]
         of = None if cluster is None else unquote(cluster)
-        return Entry(address, name, found["origin"], found["table"], of, found["span"], rows, found["digest"])
+        return CatalogueFile(address, name, found["origin"], found["table"], of, found["span"], rows, found["digest"])
     if found := _SAMPLE_FILE.fullmatch(name):
         table = f"raw.{found['table']}"
-        return Entry(address, name, found["origin"], table, unquote(found["cluster"]), "", rows, "")
+        return CatalogueFile(address, name, found["origin"], table, unquote(found["cluster"]), "", rows, "")
     return None
 
 
@@ -139,7 +139,7 @@ class Catalogue:
         """What distinguishes this lake from one that was at this address before."""
         return str(self._rows("SELECT schema_uuid FROM META.ducklake_schema ORDER BY schema_id LIMIT 1")[0][0])
 
-    def entries(self, origin: str | None = None) -> list[Entry]:
+    def entries(self, origin: str | None = None) -> list[CatalogueFile]:
         """The files that make up the tables now, of one origin or of all.
 
         Raises:
@@ -171,7 +171,7 @@ class Catalogue:
                 others[unquote(str(cluster))] = str(of)
         return others
 
-    def _entry(self, address: object, rows: object, deleted: object) -> Entry:
+    def _entry(self, address: object, rows: object, deleted: object) -> CatalogueFile:
         entry = entry_of(str(address), self.storage.name(str(address)), int(str(rows)))
         if entry is None or deleted:
             raise CorruptWarehouseError(
@@ -196,7 +196,7 @@ class Catalogue:
         wanted = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
         return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())
 
-    def read_facts(self, entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
+    def read_facts(self, entries: Iterable[CatalogueFile]) -> list[tuple[str, str, str]]:
         """The rows of the table of origins that are in its files among some.
 
         The files are read themselves: to plan a question of the table, DuckLake loads the columns of all tables, which
@@ -242,7 +242,7 @@ class Catalogue:
             columns.setdefault(str(table), set()).add(str(column))
         return columns
 
-    def commit(self, gone: Iterable[Entry], new: Iterable[Entry], message: str) -> None:
+    def commit(self, gone: Iterable[CatalogueFile], new: Iterable[CatalogueFile], message: str) -> None:
         """Have some files count no longer and others count, in one transaction.
 
         Raises:
@@ -308,7 +308,7 @@ def full_name(table: str) -> str:
     return ".".join(_split(table))
 
 
-def _by_table(entries: Iterable[Entry]) -> dict[str, list[str]]:
+def _by_table(entries: Iterable[CatalogueFile]) -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {}
     for entry in entries:
         tables.setdefault(entry.table, []).append(entry.address)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from queries.copying import Source
+    from queries.copying import AttachedCopy
     from queries.lake.address import Address
-    from queries.lake.catalogue import Entry
+    from queries.lake.catalogue import CatalogueFile
 
 _PENDING: Final = "pending"
 _LAST: Final = "last"
 
 
-def refuse(address: Address, source: Source, there: Mapping[str, str], entries: Iterable[Entry]) -> None:
+def refuse(address: Address, source: AttachedCopy, there: Mapping[str, str], entries: Iterable[CatalogueFile]) -> None:
     """Refuse to commit a directory that is not the one that the lake's state is of, or that comes before it.
 
     `there` and `entries` are what the lake has of its warehouse.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from queries.copying import Source
-    from queries.lake.catalogue import Catalogue, Entry
+    from queries.copying import AttachedCopy
+    from queries.lake.catalogue import Catalogue, CatalogueFile
     from queries.lake.storage import Storage
 
 TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA = "lake_token", "lake_committed_at", "lake_committed_by", "lake_schema"
@@ -31,7 +31,7 @@ _OF_THE_PLACE: Final = frozenset({"root", "views", "incomplete_views", "copying"
 """Facts about the place of a database, which mean nothing elsewhere: as in `queries.units`."""
 
 
-def facts(lake: Catalogue, entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
+def facts(lake: Catalogue, entries: Iterable[CatalogueFile]) -> dict[str, dict[str, str]]:
     """The facts of each origin that has files among some: those of the very commit that these files are of."""
     found: dict[str, dict[str, str]] = {}
     for origin, key, value in lake.read_facts(entries):
@@ -39,7 +39,7 @@ def facts(lake: Catalogue, entries: Iterable[Entry]) -> dict[str, dict[str, str]
     return found
 
 
-def portable(source: Source) -> dict[str, str]:
+def portable(source: AttachedCopy) -> dict[str, str]:
     """The facts of a warehouse that hold anywhere, and its schema."""
     return {key: value for key, value in source.facts.items() if key not in _OF_THE_PLACE} | {SCHEMA: schema()}
 
@@ -49,7 +49,7 @@ def schema() -> str:
     return " ".join(f"{step.number}:{step.sha256[:16]}" for step in sql_files.schema_steps())
 
 
-def same(source: Source, there: Mapping[str, str]) -> bool:
+def same(source: AttachedCopy, there: Mapping[str, str]) -> bool:
     """Whether the lake has this very state: one restored from a backup may have the same data version as another."""
     return portable(source) | _state(source) == {key: value for key, value in there.items() if key not in _NOT_COMPARED}
 
@@ -57,14 +57,14 @@ def same(source: Source, there: Mapping[str, str]) -> bool:
 _NOT_COMPARED: Final = OURS - {SCHEMA, STATE}
 
 
-def _state(source: Source) -> dict[str, str]:
+def _state(source: AttachedCopy) -> dict[str, str]:
     """What distinguishes the state of a warehouse, if its last writer noted that."""
     state = changes.of_warehouse(source.facts).state(source.version)
     return {} if state is None else {STATE: state}
 
 
 def write(
-    connection: duckdb.DuckDBPyConnection, storage: Storage, source: Source, token: str, now: datetime
+    connection: duckdb.DuckDBPyConnection, storage: Storage, source: AttachedCopy, token: str, now: datetime
 ) -> tuple[str, int]:
     """Write the file of an origin's facts; returns its name and how many rows it has."""
     by = f"{socket.gethostname()}:{source.root}"

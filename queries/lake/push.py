@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from queries import changes, integrity
-from queries.copying import Copied, Source
+from queries.copying import AttachedCopy, Copied
 from queries.errors import NoWarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import engine, fence, locks, markers, origins, spans
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from queries.integrity import File
     from queries.lake.address import Address
-    from queries.lake.catalogue import Catalogue, Entry
+    from queries.lake.catalogue import Catalogue, CatalogueFile
     from queries.lake.storage import Storage
 
 _AT_ONCE: Final = 4
@@ -37,12 +37,12 @@ _AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
-class State:
+class LakeState:
     """What a lake has of an origin, and which clusters it has of others, when a commit begins."""
 
     data_path: str = ""
     identity: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CatalogueFile, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
     others: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def push(
         LockedWarehouseError: another process commits the same warehouse.
         WarehouseError: the lake has a later state of it, or its clusters are those of another; or as they say.
     """
-    with engine.connection() as connection, Source(connection, root, path).attached() as source:
+    with engine.connection() as connection, AttachedCopy(connection, root, path).attached() as source:
         work = _Push(address, connection, source, report, full=full)
         if dry_run:
             return work.compare(create_at)
@@ -96,7 +96,7 @@ class _Push:
         self,
         address: Address,
         connection: duckdb.DuckDBPyConnection,
-        source: Source,
+        source: AttachedCopy,
         report: Callable[[str, int, int], None],
         *,
         full: bool,
@@ -138,7 +138,7 @@ class _Push:
             if create_at is None:
                 raise
             markers.refuse_a_second(self._address, storage_of(str(create_at)))
-            state = State()
+            state = LakeState()
         fence.refuse(self._address, self._source, state.facts, state.entries)
         fresh, samples, _ = self._differing(state)
         self._refuse_clusters_of_others(state.others)
@@ -174,10 +174,10 @@ class _Push:
         fence.note_committed(self._source.root, self._address, token)
         return self._taken
 
-    def _state(self) -> State:
+    def _state(self) -> LakeState:
         with catalogues.attached(self._address, read_only=True) as lake:
             entries = lake.entries(self._origin)
-            return State(
+            return LakeState(
                 lake.data_path,
                 lake.identity(),
                 tuple(entries),
@@ -186,7 +186,9 @@ class _Push:
                 lake.clusters_of_others(self._origin),
             )
 
-    def _differing(self, state: State) -> tuple[dict[str, tuple[Span, str]], dict[str, tuple[File, int]], list[Entry]]:
+    def _differing(
+        self, state: LakeState
+    ) -> tuple[dict[str, tuple[Span, str]], dict[str, tuple[File, int]], list[CatalogueFile]]:
         """Files to write, by name: those of spans (with their tables) and those of samples; and those that go."""
         stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.entries if e.digest}
         fresh: dict[str, tuple[Span, str]] = {}
@@ -207,7 +209,7 @@ class _Push:
         old = [entry for entry in stored.values() if entry.table != catalogues.ORIGINS]
         return fresh, samples, [*old, *there.values()]
 
-    def _spans(self, table: str, state: State) -> list[Span]:
+    def _spans(self, table: str, state: LakeState) -> list[Span]:
         """The spans of a table: those that may have changed are read, the others are as the lake has them.
 
         The number of rows is compared in any case: where it is another, the whole table is read.
@@ -234,7 +236,7 @@ class _Push:
     def _refuse_clusters_of_others(self, others: Mapping[str, str]) -> None:
         fence.refuse_clusters_of_others(self._address, self._clusters, others)
 
-    def _tidy(self, storage: Storage, state: State, wanted: Collection[str]) -> set[str]:
+    def _tidy(self, storage: Storage, state: LakeState, wanted: Collection[str]) -> set[str]:
         """Remove what a commit that was stopped left; returns which of the wanted files it left whole.
 
         Nothing is removed where another catalogue may know these files: of an origin of which this one has no facts,
@@ -270,7 +272,7 @@ class _Push:
                 self._count_file(file, rows)
                 self._advance(file.table, rows)
 
-    def _commit(self, lock: locks.Held, gone: Iterable[Entry], new: Iterable[tuple[str, int]]) -> None:
+    def _commit(self, lock: locks.Held, gone: Iterable[CatalogueFile], new: Iterable[tuple[str, int]]) -> None:
         with (
             locks.held(self._address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S),
             catalogues.attached(self._address, read_only=False) as lake,
@@ -298,7 +300,7 @@ def _is_span(table: str) -> bool:
     return table not in spans.NOT_SPANS and not table.startswith("raw.")
 
 
-def _entries(lake: Catalogue, new: Iterable[tuple[str, int]]) -> Iterable[Entry]:
+def _entries(lake: Catalogue, new: Iterable[tuple[str, int]]) -> Iterable[CatalogueFile]:
     for name, rows in new:
         entry = catalogues.entry_of(lake.storage.address(name), name, rows)
         assert entry is not None, name  # noqa: S101 - names of ours

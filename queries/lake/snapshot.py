@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from queries.lake.address import Address
-    from queries.lake.catalogue import Catalogue, Entry
+    from queries.lake.catalogue import Catalogue, CatalogueFile
     from queries.lake.storage import Storage
     from queries.sql_files import Table
 
@@ -133,7 +133,7 @@ class Content:
     address: Address
     snapshot: int
     data_path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogueFile, ...]
     facts: Mapping[str, Mapping[str, str]]
 
     @property
@@ -147,9 +147,9 @@ class Content:
         return root / "published" / f"{self.snapshot:08d}{digits:010d}.duckdb"
 
     @functools.cached_property
-    def by_table(self) -> Mapping[str, Sequence[Entry]]:
+    def by_table(self) -> Mapping[str, Sequence[CatalogueFile]]:
         """The files of each table that has any."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[CatalogueFile]] = {}
         for entry in self.entries:
             found.setdefault(entry.table, []).append(entry)
         return found
@@ -167,7 +167,7 @@ class Content:
         }
 
 
-def _digest(entries: Iterable[Entry]) -> str:
+def _digest(entries: Iterable[CatalogueFile]) -> str:
     """A digest of files, whatever their order: their names say what is in them."""
     return hashlib.sha256("\n".join(sorted(entry.name for entry in entries)).encode()).hexdigest()
 
@@ -290,7 +290,7 @@ class _Builder:
         with contextlib.suppress(FileExistsError):  # another process made it meanwhile
             link.symlink_to(self._storage.address(there))
 
-    def _place(self, entry: Entry) -> Path:
+    def _place(self, entry: CatalogueFile) -> Path:
         """Where the file of a table is read."""
         origin, _, rest = entry.name.partition("/tables/")
         return self._root / "raw" / "tables" / origin / rest

@@ -87,10 +87,10 @@ def storage_of(data_path: str) -> Storage:
         return Bucket(data_path)
     if "://" in data_path:
         raise WarehouseError(f"{data_path}: the files of a lake are in a folder or in s3://BUCKET/...")
-    return Folder(Path(data_path))
+    return FolderStorage(Path(data_path))
 
 
-class Folder:
+class FolderStorage:
     """A folder, on this machine or on one that all see."""
 
     local = True

@@ -42,7 +42,7 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from queries.sandbox.ch
 
 
 @dataclass(frozen=True)
-class Limits:
+class SandboxLimits:
     """What a person's SQL may use; the result may hold at most `result_mb` megabytes.
 
     Those that are `fixed` are not of the configuration.
@@ -63,7 +63,7 @@ class Limits:
         return "the limit here; trackside sql takes more" if self.fixed else f"config: sql.{name}"
 
 
-def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.DataFrame, bool]:
+def user_sql(root: Path, sql: str, limits: SandboxLimits | None = None) -> tuple[pl.DataFrame, bool]:
     """Run one SELECT of a person on the published copy.
 
     The copy is opened read-only; files outside the warehouse's samples, network, extensions and settings are locked
@@ -77,7 +77,7 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
         QueryError: not one SELECT, or it failed, or it took more time or memory than the limits allow.
         WarehouseError: there is no warehouse, or it cannot be read.
     """
-    limits = limits or Limits()
+    limits = limits or SandboxLimits()
     with open_reader(root) as reader:  # what is wrong with the warehouse is reported here, in our own words
         reader.check_samples(sql)
         opened = reader.root
@@ -92,7 +92,11 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
 
 
 def _run(
-    task: dict[str, Any], limits: Limits, question: BufferedRandom, answer: BufferedRandom, messages: BufferedRandom
+    task: dict[str, Any],
+    limits: SandboxLimits,
+    question: BufferedRandom,
+    answer: BufferedRandom,
+    messages: BufferedRandom,
 ) -> int:
     """Exit status of the process; it writes to files, so that it can neither fill our memory nor wait for us."""
     # -P, and our folder first: neither the current directory nor another installed `queries` is imported instead.
@@ -121,7 +125,7 @@ def _run(
         process.wait()
 
 
-def _waited_for(process: subprocess.Popen[bytes], begun: int, limits: Limits) -> int:
+def _waited_for(process: subprocess.Popen[bytes], begun: int, limits: SandboxLimits) -> int:
     """Exit status of a process that has its time from when it begins with the query."""
     if not select.select([begun], [], [], START_S)[0]:
         raise QueryError(f"the query did not begin: its process took longer than {START_S} s to start")
@@ -141,7 +145,7 @@ def _text(messages: BufferedRandom) -> str:
     return messages.read(100_000).decode(errors="replace").strip()
 
 
-def _took_longer(limits: Limits) -> QueryError:
+def _took_longer(limits: SandboxLimits) -> QueryError:
     return QueryError(f"the query took longer than {limits.seconds:g} s and was stopped ({limits.where('seconds')})")
 
 
@@ -149,7 +153,7 @@ _ALLOCATION = ("bad_alloc", "memory allocation", "Cannot allocate memory", "out 
 """How the libraries report, as they go down, that they got no memory."""
 
 
-def _raise_for(status: int, message: str, limits: Limits) -> None:
+def _raise_for(status: int, message: str, limits: SandboxLimits) -> None:
     """What the process's end means for the person."""
     if status == 0:
         return

@@ -23,8 +23,8 @@ from app.explorer import components
 from app.explorer.application import Explorer, page
 from app.results.serving.cache import AnswerCache
 from app.service import exporter
-from app.service.samples import Sample as Exported
-from app.service.samples import Samples
+from app.service.samples import ExportedSample as Exported
+from app.service.samples import ExportedSamples
 from app.visible import CONTROLS, visible
 from dashboards.exported_metrics import FAMILIES
 from ingest.slurm import load_files as ingesting
@@ -157,5 +157,5 @@ def test_labels_of_metrics_show_what_hides_and_never_come_twice(root: Path) -> N
     assert not set(MARKS) & set(text)
     assert any(each.get("user") == SHOWN for each in labels)
     both = [Exported(FAMILIES[0], (name,), value) for name, value in ((NAME, 1.0), (SHOWN, 2.0))]
-    (family,) = Samples(both).collect()
+    (family,) = ExportedSamples(both).collect()
     assert [(tuple(each.labels.values()), each.value) for each in family.samples] == [((SHOWN,), 1.0)]

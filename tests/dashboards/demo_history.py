@@ -15,7 +15,7 @@ import polars as pl
 
 from app.claims.file import read_claims
 from app.service import exporter
-from app.service.samples import Sample
+from app.service.samples import ExportedSample
 from app.window import Window
 from dashboards import exported_metrics as families
 from queries.warehouse import open_reader
@@ -64,7 +64,7 @@ def history(warehouse: Path) -> tuple[str, str, float]:
             until = whole.until - timedelta(days=days)
             told = exporter.exported(cast("Reader", AsOf(reader, until)), tuple(read_claims(None)))
             ages = (
-                Sample(families.INPUT_LAG, (of, source), max(0.0, (until - newest).total_seconds()))
+                ExportedSample(families.INPUT_LAG, (of, source), max(0.0, (until - newest).total_seconds()))
                 for of, source, newest in told.newest
             )
             _add(
@@ -81,13 +81,13 @@ def history(warehouse: Path) -> tuple[str, str, float]:
     return "\n".join([*text, "# EOF", ""]), whole.cluster, whole.until.timestamp()
 
 
-def _add(lines: Lines, samples: Iterable[Sample], at: datetime) -> None:
+def _add(lines: Lines, samples: Iterable[ExportedSample], at: datetime) -> None:
     for each in samples:
         named = {**dict(zip(each.family.labels, each.labels, strict=True)), **SCRAPED}
         _line(lines, each.family.name, named, _at_then(each, at), at)
 
 
-def _at_then(sample: Sample, at: datetime) -> float:
+def _at_then(sample: ExportedSample, at: datetime) -> float:
     """Its value; what the computer's clock gave is the moment itself."""
     clocked = {families.COMPUTED.name, families.LAST_LOAD.name}
     return at.timestamp() if sample.family.name in clocked else sample.value

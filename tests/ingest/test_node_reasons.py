@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.node_reasons import RuleError, Told, parse_rule, rules, told
+from ingest.node_reasons import ReasonRuleError, Told, parse_rule, rules, told
 
 SAMPLES = {
     "k8s: cordon: node needs triage": ("kubernetes", "triage", None),
@@ -78,7 +78,7 @@ def test_every_rule_decides_something_of_a_sample() -> None:
     ],
 )
 def test_invalid_rules_are_refused_by_name(entry: dict[str, Any]) -> None:
-    with pytest.raises(RuleError, match="rule 3"):
+    with pytest.raises(ReasonRuleError, match="rule 3"):
         parse_rule(entry, origin="rule 3")
 
 

@@ -73,7 +73,7 @@ def test_every_check_describes_its_findings(check: sql_files.Check) -> None:
 
 
 def test_step_digest_ignores_comments_but_no_statement() -> None:
-    bare = sql_files.Step(1, "0001_a.sql", "CREATE TABLE t (\n    a BIGINT\n);\n")
+    bare = sql_files.SchemaStep(1, "0001_a.sql", "CREATE TABLE t (\n    a BIGINT\n);\n")
     commented = replace(bare, sql="CREATE TABLE t (  -- one row is a t\n    a BIGINT   -- a number\n);\n")
     assert commented.sha256 == bare.sha256
     assert commented.sha256 != replace(commented, sql=commented.sql.replace("BIGINT", "DOUBLE")).sha256

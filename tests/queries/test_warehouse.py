@@ -29,7 +29,7 @@ from queries.errors import (
     WriteError,
 )
 from queries.opening import duckdb_errors
-from queries.sandbox.run import Limits, user_sql
+from queries.sandbox.run import SandboxLimits, user_sql
 from queries.warehouse import Writer, open_reader, open_writer
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -163,7 +163,7 @@ def test_commit_reads_only_files_of_changed_sample_tables(tmp_path: Path, monkey
         checked: list[str] = []
         check = integrity.check
 
-        def recorded(root: Path, file: integrity.File, **how: bool) -> integrity.Damage | None:
+        def recorded(root: Path, file: integrity.File, **how: bool) -> integrity.DamagedFile | None:
             checked.append(file.table)
             return check(root, file, **how)
 
@@ -267,7 +267,7 @@ def test_warehouse_of_a_development_version_is_refused_untouched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "w"
-    later = sql_files.Step(99, "0099_later.sql", "CREATE TABLE later (a BIGINT);")  # it had more steps than ours
+    later = sql_files.SchemaStep(99, "0099_later.sql", "CREATE TABLE later (a BIGINT);")  # it had more steps than ours
     with monkeypatch.context() as old:
         first, *others = sql_files.schema_steps()
         edited = replace(first, sql=first.sql + "\nCREATE TABLE dropped_later (a BIGINT);\n")
@@ -306,7 +306,7 @@ def test_step_after_the_baseline_adds_a_column_with_its_comment(
     root = tmp_path / "w"
     put(root, "alice")
     sql = "ALTER TABLE users ADD COLUMN nickname VARCHAR; -- what friends call them\nDROP TABLE lost_files;\n"
-    steps = (*sql_files.schema_steps(), sql_files.Step(99, "0099_nickname.sql", sql))
+    steps = (*sql_files.schema_steps(), sql_files.SchemaStep(99, "0099_nickname.sql", sql))
     monkeypatch.setattr(sql_files, "schema_steps", lambda: steps)
     with pytest.raises(WarehouseError, match="the first writer upgrades it"), open_reader(root):
         pass
@@ -493,10 +493,10 @@ def test_a_persons_sql_may_have_columns_of_any_name_and_type(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
-    rows, more = user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=10))
+    rows, more = user_sql(tmp_path / "w", "FROM range(100)", SandboxLimits(rows=10))
     assert (rows.height, more) == (10, True)
-    assert user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=100))[1] is False
-    rows, more = user_sql(tmp_path / "w", "SELECT repeat('x', 100000) FROM range(1000)", Limits(result_mb=1))
+    assert user_sql(tmp_path / "w", "FROM range(100)", SandboxLimits(rows=100))[1] is False
+    rows, more = user_sql(tmp_path / "w", "SELECT repeat('x', 100000) FROM range(1000)", SandboxLimits(result_mb=1))
     assert more
     assert rows.height < 1000
 
@@ -513,14 +513,16 @@ def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
 def test_a_persons_sql_cannot_eat_the_machine(hungry: str, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match=r"(?i)memory|allocat|large"):
-        user_sql(tmp_path / "w", hungry, Limits(memory_mb=100, seconds=30))
+        user_sql(tmp_path / "w", hungry, SandboxLimits(memory_mb=100, seconds=30))
 
 
 @pytest.mark.slow
 def test_a_persons_sql_that_does_not_end_is_ended(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than"):
-        user_sql(tmp_path / "w", "SELECT count(*) FROM range(100000000) a, range(100000000) b", Limits(seconds=-3))
+        user_sql(
+            tmp_path / "w", "SELECT count(*) FROM range(100000000) a, range(100000000) b", SandboxLimits(seconds=-3)
+        )
 
 
 @pytest.mark.slow

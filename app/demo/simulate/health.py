@@ -63,7 +63,7 @@ EVENTS: Final[Schema] = {"at": WHOLE, "node": TEXT, "gpu": TEXT, "kind": TEXT, "
 straggler. It is not `observed` where the node has no exporter, or is dead."""
 
 
-class Event(NamedTuple):
+class HealthEvent(NamedTuple):
     """Something that happened to a GPU; `lasts` is None where it has no end of its own."""
 
     at: int
@@ -81,7 +81,7 @@ _RESTARTED: Final = (XID, DBE, PENDING)
 """What is zero again when a node comes back: its driver was loaded anew."""
 
 
-def events(world: World) -> list[Event]:
+def events(world: World) -> list[HealthEvent]:
     """What happened to GPUs, in order of time, but for what leaves no trace: a gauge that has the value already."""
     out: dict[int, list[NodeState]] = defaultdict(list)
     for state in world.history.states:
@@ -99,7 +99,7 @@ def _within(state: NodeState, at: int, world: World) -> bool:
     return state.began <= at < (state.ended or world.settings.end)
 
 
-def _of_failures(world: World) -> Iterator[Event]:
+def _of_failures(world: World) -> Iterator[HealthEvent]:
     """What a fault with an XID reports; the memory of a lemon's GPU remaps rows some hours before."""
     chance = np.random.default_rng([world.settings.seed, 21])
     for failure, _ in world.history.struck:
@@ -107,17 +107,17 @@ def _of_failures(world: World) -> Iterator[Event]:
         if failure.xid is None:
             continue
         where = failure.node, failure.gpu
-        yield Event(failure.at, *where, XID, str(failure.xid), "failure")
+        yield HealthEvent(failure.at, *where, XID, str(failure.xid), "failure")
         if failure.xid in MEMORY_XIDS:
-            yield Event(failure.at, *where, DBE, "dbe", "failure")
+            yield HealthEvent(failure.at, *where, DBE, "dbe", "failure")
         before = failure.at - int(hours * HOUR_S)
         if failure.node in world.history.plan.lemons and before > BEGIN + HOUR_S:
-            yield Event(before, *where, XID, "63", "precursor")
-            yield Event(before, *where, REMAPPED, "uncorrectable", "precursor")
-            yield Event(before, *where, PENDING, "pending", "precursor")
+            yield HealthEvent(before, *where, XID, "63", "precursor")
+            yield HealthEvent(before, *where, REMAPPED, "uncorrectable", "precursor")
+            yield HealthEvent(before, *where, PENDING, "pending", "precursor")
 
 
-def _of_programs(world: World) -> Iterator[Event]:
+def _of_programs(world: World) -> Iterator[HealthEvent]:
     """XIDs of training jobs that failed by themselves, at the moment at which they did."""
     chance = np.random.default_rng([world.settings.seed, 22])
     codes = [code for code, _ in OF_PROGRAMS]
@@ -129,28 +129,30 @@ def _of_programs(world: World) -> Iterator[Event]:
             continue
         node, gpus = attempt.places[int(place * len(attempt.places))]
         mine = gpus[int(gpu * len(gpus))]
-        yield Event(attempt.stops // 1000, node, mine, XID, str(code), "program", str(attempt.job.id))
+        yield HealthEvent(attempt.stops // 1000, node, mine, XID, str(code), "program", str(attempt.job.id))
 
 
-def _harmless(world: World) -> Iterator[Event]:
+def _harmless(world: World) -> Iterator[HealthEvent]:
     """Rows that sound GPUs remap."""
     settings, chance = world.settings, np.random.default_rng([world.settings.seed, 23])
     for node in range(settings.n_nodes):
         for _ in range(int(chance.poisson(settings.days * HARMLESS_PER_NODE_DAY))):
             at = BEGIN + HOUR_S + int(chance.random() * (settings.days * DAY_S - 2 * HOUR_S))
-            yield Event(at, node, int(chance.integers(GPUS_PER_NODE)), XID, "63", "harmless")
+            yield HealthEvent(at, node, int(chance.integers(GPUS_PER_NODE)), XID, "63", "harmless")
 
 
-def _of_stragglers(world: World) -> Iterator[Event]:
+def _of_stragglers(world: World) -> Iterator[HealthEvent]:
     """A GPU of a slow node halves its clocks for heat, again and again, while the node is slow."""
     for slow in world.history.plan.slow:
         for at in range(slow.begin + HOUR_S, slow.end - THROTTLE_S, THROTTLE_EVERY_S):
-            yield Event(at, slow.node, slow.node % GPUS_PER_NODE, CLOCKS, "hw_thermal", "straggler", None, THROTTLE_S)
+            yield HealthEvent(
+                at, slow.node, slow.node % GPUS_PER_NODE, CLOCKS, "hw_thermal", "straggler", None, THROTTLE_S
+            )
 
 
-def _that_show(drafts: list[Event], out: dict[int, list[NodeState]]) -> Iterator[Event]:
+def _that_show(drafts: list[HealthEvent], out: dict[int, list[NodeState]]) -> Iterator[HealthEvent]:
     """Events without those that change nothing, or follow another within the same reading of a series."""
-    last: dict[tuple[int, int, str], Event] = {}
+    last: dict[tuple[int, int, str], HealthEvent] = {}
     for each in sorted(drafts):
         key = each.node, each.gpu, each.metric
         before = last.get(key)
@@ -183,7 +185,7 @@ def event_rows(world: World) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=EVENTS, orient="row").sort("at", "node", "gpu", "kind", "code")
 
 
-def _observed(world: World, event: Event) -> bool:
+def _observed(world: World, event: HealthEvent) -> bool:
     at = _read_at(event.at)
     alive = bool(observed_at(world, event.node, np.array([at]))[0])
     return event.node not in silent_nodes(world) and alive and at < world.settings.end
@@ -192,7 +194,7 @@ def _observed(world: World, event: Event) -> bool:
 # --- what exporters report
 
 
-def xid_gauge(world: World, happened: list[Event], node: int, gpu: int, times: np.ndarray) -> np.ndarray:
+def xid_gauge(world: World, happened: list[HealthEvent], node: int, gpu: int, times: np.ndarray) -> np.ndarray:
     """The last XID of a GPU at each time (seconds since 1970), as its gauge has it after these events; 0 for none."""
     mine = [each for each in happened if (each.node, each.gpu, each.metric) == (node, gpu, XID)]
     return _values(XID, mine, _returns(world, node), times)
@@ -203,7 +205,7 @@ def _returns(world: World, node: int) -> list[int]:
     return [state.ended for state in world.history.states if state.node == node and state.ended is not None]
 
 
-def _values(metric: str, happened: list[Event], returns: list[int], times: np.ndarray) -> np.ndarray:
+def _values(metric: str, happened: list[HealthEvent], returns: list[int], times: np.ndarray) -> np.ndarray:
     """What a series has at each time."""
     values = np.zeros(times.size)
     for each in happened:
@@ -223,7 +225,7 @@ def readings(world: World) -> pl.DataFrame:
     """All readings: name, labels, time and value, as people take them out of Prometheus."""
     settings = world.settings
     hours = np.arange(BEGIN, settings.end + 1, HOUR_S)
-    of_series: dict[tuple[int, int, str], list[Event]] = defaultdict(list)
+    of_series: dict[tuple[int, int, str], list[HealthEvent]] = defaultdict(list)
     for each in events(world):
         of_series[each.node, each.gpu, each.metric].append(each)
     parts = [pl.DataFrame(schema=_READINGS)]

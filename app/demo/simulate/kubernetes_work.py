@@ -15,7 +15,7 @@ from app.demo.simulate.plan import BEGIN, DAY_S, GPUS_PER_NODE, HOUR_S
 from app.demo.simulate.scheduler import Attempt
 from app.demo.simulate.times import spelled
 from app.demo.simulate.trace import Item
-from app.demo.simulate.work import OF_KUBERNETES, Job
+from app.demo.simulate.work import OF_KUBERNETES, SimulatedJob
 
 if TYPE_CHECKING:
     from app.demo.simulate.scheduler import History
@@ -202,7 +202,7 @@ def _free_after(history: History, one: Attempt) -> bool:
 
 
 def _attempt(number: int, restart: int, work: Work, execution: Execution, index: int) -> Attempt:
-    job = Job(
+    job = SimulatedJob(
         number, work.name, work.user, OF_KUBERNETES, "", "interactive" if work.kind == "Pod" else "train",
         work.executions[0].submitted, len(execution.places), len(execution.places[0][1]), 0, 0,
     )  # fmt: skip

@@ -27,7 +27,7 @@ CPUS: Final = 4
 """CPUs of which counters are written; real nodes have more, and are as busy."""
 
 
-class Kind(NamedTuple):
+class NodeSeries(NamedTuple):
     """What is measured of a node: its metric and device, the value while it computes, saves, and idles."""
 
     metric: str
@@ -38,19 +38,19 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = (
-    Kind("cpu_busy", "", 0.34, 0.21, 0.02),
-    Kind("ib_received_bytes_per_s", PORT, 21e9, 0.2e9, 2e4),
-    Kind("ib_transmitted_bytes_per_s", PORT, 21e9, 0.2e9, 2e4),
-    Kind("fs_read_operations_per_s", DATA, 420.0, 0.0, 0.0),
-    Kind("fs_read_bytes_per_s", DATA, 110e6, 0.0, 0.0),
-    Kind("fs_metadata_operations_per_s", DATA, 35.0, 2.0, 0.2),
-    Kind("fs_operations_per_s", DATA, 455.0, 2.0, 0.2),
-    Kind("fs_response_s_per_s", DATA, 0.5, 0.002, 0.0002),
-    Kind("fs_write_operations_per_s", CHECKPOINTS, 2.0, 1300.0, 0.0),
-    Kind("fs_written_bytes_per_s", CHECKPOINTS, 1e4, 1.3e9, 0.0),
-    Kind("fs_metadata_operations_per_s", CHECKPOINTS, 1.0, 40.0, 0.1),
-    Kind("fs_operations_per_s", CHECKPOINTS, 3.0, 1340.0, 0.1),
-    Kind("fs_response_s_per_s", CHECKPOINTS, 0.003, 9.4, 0.0001),
+    NodeSeries("cpu_busy", "", 0.34, 0.21, 0.02),
+    NodeSeries("ib_received_bytes_per_s", PORT, 21e9, 0.2e9, 2e4),
+    NodeSeries("ib_transmitted_bytes_per_s", PORT, 21e9, 0.2e9, 2e4),
+    NodeSeries("fs_read_operations_per_s", DATA, 420.0, 0.0, 0.0),
+    NodeSeries("fs_read_bytes_per_s", DATA, 110e6, 0.0, 0.0),
+    NodeSeries("fs_metadata_operations_per_s", DATA, 35.0, 2.0, 0.2),
+    NodeSeries("fs_operations_per_s", DATA, 455.0, 2.0, 0.2),
+    NodeSeries("fs_response_s_per_s", DATA, 0.5, 0.002, 0.0002),
+    NodeSeries("fs_write_operations_per_s", CHECKPOINTS, 2.0, 1300.0, 0.0),
+    NodeSeries("fs_written_bytes_per_s", CHECKPOINTS, 1e4, 1.3e9, 0.0),
+    NodeSeries("fs_metadata_operations_per_s", CHECKPOINTS, 1.0, 40.0, 0.1),
+    NodeSeries("fs_operations_per_s", CHECKPOINTS, 3.0, 1340.0, 0.1),
+    NodeSeries("fs_response_s_per_s", CHECKPOINTS, 0.003, 9.4, 0.0001),
 )
 """Rates follow the GPUs: a node whose GPUs all compute reads its data, one that saves writes."""
 
@@ -86,7 +86,9 @@ def _share(cells: np.ndarray, observed: np.ndarray, seconds: np.ndarray) -> np.n
     return shares
 
 
-def _hours(base: pl.DataFrame, kind: Kind, computed: np.ndarray, saved: np.ndarray, wobble: np.ndarray) -> pl.DataFrame:
+def _hours(
+    base: pl.DataFrame, kind: NodeSeries, computed: np.ndarray, saved: np.ndarray, wobble: np.ndarray
+) -> pl.DataFrame:
     mean = (kind.computing * computed + kind.saving * saved + kind.standing * (1 - computed - saved)) * wobble.clip(
         0.8, 1.2
     )
@@ -135,14 +137,14 @@ def _counters(world: World, what: Watched, node: int, times: np.ndarray) -> Seri
     def add(name: str, labels: str, values: np.ndarray) -> None:
         series[name, labels] = times[observed], values[observed]
 
-    def count(name: str, labels: str, kind: Kind, share: float = 1.0) -> None:
+    def count(name: str, labels: str, kind: NodeSeries, share: float = 1.0) -> None:
         rate = np.where(saving, kind.saving, np.where(computing, kind.computing, kind.standing)) * wobble * share
         start = float(chance.integers(1, 1_000_000))
         add(name, labels, (start + np.cumsum(rate) * SAMPLE_S).round(3 if kind.metric == "cpu_busy" else 0))
 
     kinds = {(kind.metric, kind.device): kind for kind in KINDS}
     busy = kinds["cpu_busy", ""]
-    idle = Kind("cpu_busy", "", *(1 - value for value in busy[2:]))
+    idle = NodeSeries("cpu_busy", "", *(1 - value for value in busy[2:]))
     for cpu in range(CPUS):
         count("node_cpu_seconds_total", f'cpu="{cpu}",mode="idle"', idle, 1.0 / wobble.max())
         count("node_cpu_seconds_total", f'cpu="{cpu}",mode="user"', busy)

@@ -67,7 +67,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Failure:
+class NodeFault:
     """A fault of a node.
 
     Attributes:
@@ -133,17 +133,17 @@ class Maintenance:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FaultPlan:
     """Everything that is going to happen to the nodes; failures in order of time."""
 
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[NodeFault] = field(default_factory=list)
     lemons: tuple[int, ...] = ()
     slow: tuple[Slow, ...] = ()
     dimmed: tuple[Dimmed, ...] = ()
     maintenance: tuple[Maintenance, ...] = ()
 
 
-def plan(settings: Settings) -> Plan:
+def plan(settings: Settings) -> FaultPlan:
     """Draw the faults of a cluster: the same settings give the same ones."""
     chance = np.random.default_rng([settings.seed, 1])
     whole = settings.n_whole
@@ -151,7 +151,7 @@ def plan(settings: Settings) -> Plan:
     # Lemons and slow nodes lie where the large runs lie: elsewhere few would notice.
     odd = chance.choice(max(count + 2, whole * 3 // 4), size=count + 2, replace=False)
     lemons = tuple(sorted(int(node) for node in odd[:count]))
-    return Plan(
+    return FaultPlan(
         failures=_failures(settings, lemons, chance),
         lemons=lemons,
         slow=_slow(settings, [int(node) for node in odd[count:]]),
@@ -160,7 +160,7 @@ def plan(settings: Settings) -> Plan:
     )
 
 
-def _failures(settings: Settings, lemons: tuple[int, ...], chance: np.random.Generator) -> list[Failure]:
+def _failures(settings: Settings, lemons: tuple[int, ...], chance: np.random.Generator) -> list[NodeFault]:
     per_s = settings.failures_per_1000_node_days / 1000 / DAY_S
     failures = []
     for node in range(settings.n_nodes):
@@ -173,7 +173,7 @@ def _failures(settings: Settings, lemons: tuple[int, ...], chance: np.random.Gen
     return sorted(failures, key=lambda failure: (failure.at, failure.node))
 
 
-def _failure(settings: Settings, node: int, at: int, chance: np.random.Generator) -> Failure:
+def _failure(settings: Settings, node: int, at: int, chance: np.random.Generator) -> NodeFault:
     kind = str(chance.choice(_KINDS, p=_KIND_SHARES))
     if node >= settings.n_whole and kind in {"crash", "hang"}:
         kind = "health"  # a drain of a shared node shows only when its last job has gone
@@ -185,7 +185,7 @@ def _failure(settings: Settings, node: int, at: int, chance: np.random.Generator
         "hang": WATCHDOG_S + int(chance.integers(5, 20)),
     }
     repair = int(min(36 * 3600, chance.lognormal(np.log(2 * 3600), 1.0)))
-    return Failure(
+    return NodeFault(
         node=node,
         at=at,
         kind=kind,

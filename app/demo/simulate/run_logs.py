@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from app.demo.simulate.scheduler import Attempt
     from app.demo.simulate.trace import Item
-    from app.demo.simulate.work import Job
+    from app.demo.simulate.work import SimulatedJob
     from app.demo.simulate.world import World
 
 GPU_MODEL = "NVIDIA H100 80GB HBM3"
@@ -125,7 +125,7 @@ def _run_line(attempt: Attempt, began: int, world: World) -> str:
 class _Loss:
     """A training loss that falls as they do: the same step has the same loss whenever it is done."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SimulatedJob) -> None:
         chance = np.random.default_rng([job.id, 5])
         self._wobble = chance.normal(0, 0.015, 997).tolist()
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from app.demo.simulate.plan import BEGIN, GPUS_PER_NODE, REQUEUE_HOLD_S, Failure, Maintenance, Plan, Settings
+from app.demo.simulate.plan import BEGIN, GPUS_PER_NODE, REQUEUE_HOLD_S, FaultPlan, Maintenance, NodeFault, Settings
 from app.demo.simulate.trace import Item, unfold
-from app.demo.simulate.work import OF_KUBERNETES, Job, jobs
+from app.demo.simulate.work import OF_KUBERNETES, SimulatedJob, jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ class Attempt:
     `places` are the node numbers with the GPU indices held on each. `items` cover `started` to the end exactly.
     """
 
-    job: Job
+    job: SimulatedJob
     number: int
     db_index: int
     submitted: int
@@ -53,7 +53,7 @@ class Attempt:
     reason: str = "None"
     places: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
-    failure: Failure | None = None
+    failure: NodeFault | None = None
     dead_node: int | None = None
     stops: int | None = None
     ends: int | None = None
@@ -88,7 +88,7 @@ _OUT = {"silent": ("down", 2049), "health": ("down", 1), "crash": ("drained", 51
 """What a fault makes of its node: category, and Slurm's number for the state."""
 
 
-def _user(failure: Failure) -> str:
+def _user(failure: NodeFault) -> str:
     return "slurm(64030)" if failure.kind == "silent" else "root(0)"
 
 
@@ -113,10 +113,10 @@ class History:
     """Everything that happened: the truth behind all files."""
 
     settings: Settings
-    plan: Plan
+    plan: FaultPlan
     attempts: list[Attempt]
     states: list[NodeState]
-    struck: list[tuple[Failure, list[Attempt]]]
+    struck: list[tuple[NodeFault, list[Attempt]]]
 
     @property
     def of_slurm(self) -> list[Attempt]:
@@ -124,20 +124,20 @@ class History:
         return [attempt for attempt in self.attempts if attempt.job.partition != OF_KUBERNETES]
 
 
-def play(settings: Settings, ahead: Plan) -> History:
+def play(settings: Settings, ahead: FaultPlan) -> History:
     """Run the cluster from its first second to its last."""
     return _Cluster(settings, ahead).play()
 
 
 class _Cluster:
-    def __init__(self, settings: Settings, ahead: Plan) -> None:
+    def __init__(self, settings: Settings, ahead: FaultPlan) -> None:
         self.settings, self.ahead = settings, ahead
         self.chance = np.random.default_rng([settings.seed, 3])
         self.nodes = [_Node(number, list(range(GPUS_PER_NODE))) for number in range(settings.n_nodes)]
         self.queue: list[Attempt] = []
         self.attempts: list[Attempt] = []
         self.states: list[NodeState] = []
-        self.struck: list[tuple[Failure, list[Attempt]]] = []
+        self.struck: list[tuple[NodeFault, list[Attempt]]] = []
         self.heap: list[tuple[int, int, Callable[[int], None]]] = []
         self.order, self.index = count(), count(1)
         self.pass_at: int | None = None
@@ -163,7 +163,7 @@ class _Cluster:
 
     # --- the queue -------------------------------------------------------------------------------------
 
-    def _submit(self, job: Job, now: int) -> None:
+    def _submit(self, job: SimulatedJob, now: int) -> None:
         self._enqueue(Attempt(job, 0, next(self.index), now, now), now)
 
     def _enqueue(self, attempt: Attempt, now: int) -> None:
@@ -216,7 +216,7 @@ class _Cluster:
     def _urgency(attempt: Attempt) -> int:
         return attempt.job.priority + (50 if attempt.number else 0)
 
-    def _places(self, job: Job) -> list[tuple[int, tuple[int, ...]]] | None:
+    def _places(self, job: SimulatedJob) -> list[tuple[int, tuple[int, ...]]] | None:
         """Where a job fits now: whole nodes from the first on; on shared nodes the fullest one that has room."""
         if job.partition == "train":
             free = [
@@ -235,7 +235,7 @@ class _Cluster:
         best = min(fits, key=lambda node: (len(node.free), node.number))
         return [(best.number, tuple(best.free[: job.gpus_per_node]))]
 
-    def _preempt(self, job: Job, now: int) -> None:
+    def _preempt(self, job: SimulatedJob, now: int) -> None:
         """Make room for pre-training: jobs that give way are signalled to stop, the youngest and least urgent first."""
         usable = [node for node in self.nodes[: self.settings.n_whole] if node.usable]
         lacking = job.n_nodes - sum(len(node.free) == GPUS_PER_NODE for node in usable)
@@ -326,7 +326,7 @@ class _Cluster:
 
     # --- nodes ------------------------------------------------------------------------------------------
 
-    def _fail(self, failure: Failure, now: int) -> None:
+    def _fail(self, failure: NodeFault, now: int) -> None:
         node = self.nodes[failure.node]
         if not node.up or node.blocked:
             return
@@ -349,7 +349,7 @@ class _Cluster:
             self._doom(attempt, now * 1000, noticed, state, (Item(kind, now * 1000, noticed * 1000),))
         self._at(noticed, lambda later: self._goes_down(failure, now, later))
 
-    def _goes_down(self, failure: Failure, failed: int, now: int) -> None:
+    def _goes_down(self, failure: NodeFault, failed: int, now: int) -> None:
         node = self.nodes[failure.node]
         if not node.up:
             return
@@ -413,7 +413,7 @@ class _Ending(NamedTuple):
     exit_code: str
 
 
-def _own_ending(job: Job, done: int | None, now: int) -> _Ending:
+def _own_ending(job: SimulatedJob, done: int | None, now: int) -> _Ending:
     """The first way in which a job may end on its own: done, cancelled by its user, broken, out of time."""
     endings = [_Ending((now + job.limit_s) * 1000, "TIMEOUT", "0:0")]
     if job.ends_after_s is not None:

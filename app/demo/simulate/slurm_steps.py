@@ -24,7 +24,7 @@ _KILLED_AT: Final = 0.97
 """The last sample of a process that the kernel ends for its memory."""
 
 
-class Step(NamedTuple):
+class SimulatedStep(NamedTuple):
     """A step of an attempt.
 
     Attributes:
@@ -44,22 +44,22 @@ class Step(NamedTuple):
     total_bytes: int | None
 
 
-def steps(attempt: Attempt, seed: int) -> list[Step]:
+def steps(attempt: Attempt, seed: int) -> list[SimulatedStep]:
     """The steps of an attempt that started: the batch script on its first node, and a process for each GPU."""
     job = attempt.job
     chance = np.random.default_rng([seed, 9, attempt.db_index])
     cores, share = chance.uniform(*_CORES[job.kind]), chance.uniform(*_MEMORY[job.kind])
     if attempt.ended is None or attempt.dead_node is not None:
         return [
-            Step("batch", attempt.nodes[:1], 1, None, None, None),
-            Step("0", attempt.nodes, job.gpus, None, None, None),
+            SimulatedStep("batch", attempt.nodes[:1], 1, None, None, None),
+            SimulatedStep("0", attempt.nodes, job.gpus, None, None, None),
         ]
     peak = int((_KILLED_AT if attempt.state == "OUT_OF_MEMORY" else share) * MEMORY_PER_GPU_G * 2**30)
     busy_s = sum(item.end - item.begin for item in attempt.items if item.kind in ACTIVE) / 1000
     script = int(chance.uniform(20, 60)) * 2**20
     return [
-        Step("batch", attempt.nodes[:1], 1, 2.0, script, script),
-        Step(
+        SimulatedStep("batch", attempt.nodes[:1], 1, 2.0, script, script),
+        SimulatedStep(
             "0",
             attempt.nodes,
             job.gpus,

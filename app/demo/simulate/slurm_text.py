@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from app.demo.simulate.scheduler import Attempt, NodeState
-    from app.demo.simulate.slurm_steps import Step
-    from app.demo.simulate.work import Job
+    from app.demo.simulate.slurm_steps import SimulatedStep
+    from app.demo.simulate.work import SimulatedJob
     from app.demo.simulate.world import World
 
 SACCT = (
@@ -49,7 +49,7 @@ def _row(cells: Mapping[str, object]) -> str:
     return "|".join(str(cells.get(name, "")) for name in SACCT.split("|"))
 
 
-def _step_cells(step: Step, job: Job, settings: Settings) -> dict[str, object]:
+def _step_cells(step: SimulatedStep, job: SimulatedJob, settings: Settings) -> dict[str, object]:
     """What a row of a step has of its own."""
     nodes = [settings.name(node) for node in step.nodes]
     gpus = len(nodes) * job.gpus_per_node

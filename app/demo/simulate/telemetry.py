@@ -14,12 +14,12 @@ import polars as pl
 
 from app.demo.simulate.exporters import observed_at, silent_nodes
 from app.demo.simulate.health import SAMPLE_S, events, xid_gauge
-from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, HOUR_S, Failure
+from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, HOUR_S, NodeFault
 from app.demo.simulate.run_logs import GPU_MODEL
 from ingest.tables import WHOLE, Schema
 
 if TYPE_CHECKING:
-    from app.demo.simulate.health import Event
+    from app.demo.simulate.health import HealthEvent
     from app.demo.simulate.scheduler import Attempt
     from app.demo.simulate.world import World
 
@@ -34,7 +34,7 @@ LOST_HOURS = 0.002
 
 
 @dataclass(frozen=True)
-class Grid:
+class HourGrid:
     """Milliseconds by node, GPU and hour; `tensor` is milliseconds x tensor activity, in thousandths."""
 
     busy: np.ndarray
@@ -43,7 +43,7 @@ class Grid:
     covered: np.ndarray
 
 
-def grid(world: World) -> Grid:
+def grid(world: World) -> HourGrid:
     """How long each GPU computed, was held, and was observed, in each hour."""
     settings = world.settings
     shape = (settings.n_nodes, GPUS_PER_NODE, settings.days * 24)
@@ -53,7 +53,7 @@ def grid(world: World) -> Grid:
     level = np.array([round(1000 * tensor_active(attempt)) for attempt in world.attempts], dtype=np.int64)
     tensor = spread(active, shape, level[active["attempt"].to_numpy()])
     held = spread(segments, shape)
-    return Grid(busy, tensor, held, HOUR_MS - _silence(world, shape))
+    return HourGrid(busy, tensor, held, HOUR_MS - _silence(world, shape))
 
 
 def tensor_active(attempt: Attempt) -> float:
@@ -172,7 +172,7 @@ class Watched:
     nodes: tuple[int, ...]
     begin: int
     end: int
-    failure: Failure | None
+    failure: NodeFault | None
 
 
 def watched(world: World) -> Watched:
@@ -230,7 +230,7 @@ def _labels(node: str, gpu: int) -> str:
 
 
 def _samples(
-    world: World, what: Watched, happened: list[Event], node: int, times: np.ndarray
+    world: World, what: Watched, happened: list[HealthEvent], node: int, times: np.ndarray
 ) -> dict[tuple[str, int], list[tuple[int, float]]]:
     """All samples of a node: by metric and GPU, time and value. A dead node gives none."""
     chance = np.random.default_rng([world.settings.seed, 8, node])

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.demo.simulate.plan import Slow
-    from app.demo.simulate.work import Job
+    from app.demo.simulate.work import SimulatedJob
 
 
 class Item(NamedTuple):
@@ -52,7 +52,7 @@ STALLS_PER_STEP_S = 1 / 43_200
 """Data stalls per second of training."""
 
 
-class Trace(NamedTuple):
+class ExecutionTrace(NamedTuple):
     """An execution left alone: what it does, when it is done, and whether it ran to its end within the horizon."""
 
     items: list[Item]
@@ -61,19 +61,19 @@ class Trace(NamedTuple):
 
 
 def unfold(
-    job: Job, begin: int, horizon: int, *, first_step: int, slow: Sequence[Slow], chance: np.random.Generator
-) -> Trace:
+    job: SimulatedJob, begin: int, horizon: int, *, first_step: int, slow: Sequence[Slow], chance: np.random.Generator
+) -> ExecutionTrace:
     """Play an execution from `begin` until it is done, or a little beyond `horizon`."""
     if job.kind == "train":
         return _training(job, begin, horizon, first_step, slow, chance)
     if job.kind == "eval":
         loaded = begin + int(chance.integers(20_000, 90_000))
         end = max(loaded, begin + 1000 * job.duration_s)
-        return Trace([Item("load", begin, loaded), Item("evaluate", loaded, end)], end, done=True)
+        return ExecutionTrace([Item("load", begin, loaded), Item("evaluate", loaded, end)], end, done=True)
     return _notebook(begin, begin + 1000 * job.duration_s, chance)
 
 
-def _notebook(begin: int, end: int, chance: np.random.Generator) -> Trace:
+def _notebook(begin: int, end: int, chance: np.random.Generator) -> ExecutionTrace:
     """A user works for a while, goes away, comes back, and forgets to give the GPUs back."""
     items, at = [], begin
     while at < end:
@@ -81,18 +81,18 @@ def _notebook(begin: int, end: int, chance: np.random.Generator) -> Trace:
         idle = min(end, busy + int(chance.lognormal(np.log(80), 0.9) * 60_000))
         items += [Item("interact", at, busy), Item("idle", busy, idle)]
         at = idle
-    return Trace([item for item in items if item.begin < item.end], end, done=True)
+    return ExecutionTrace([item for item in items if item.begin < item.end], end, done=True)
 
 
 def _training(  # noqa: PLR0917 - private, and every one of them is needed
-    job: Job, begin: int, horizon: int, first_step: int, slow: Sequence[Slow], chance: np.random.Generator
-) -> Trace:
+    job: SimulatedJob, begin: int, horizon: int, first_step: int, slow: Sequence[Slow], chance: np.random.Generator
+) -> ExecutionTrace:
     items, at = _startup(job, begin, first_step, chance)
     step, noise = first_step, _Noise(job, chance)
     hang = horizon + 1 if job.hangs_after_s is None else begin + 1000 * job.hangs_after_s
     while step <= job.steps and at < horizon:
         if at >= hang:
-            return Trace([*items, Item("hang", at, max(horizon, at) + 1)], horizon + 1, done=False)
+            return ExecutionTrace([*items, Item("hang", at, max(horizon, at) + 1)], horizon + 1, done=False)
         length, stall = noise.draw()
         for slow_period in slow:
             if slow_period.begin * 1000 <= at < slow_period.end * 1000:
@@ -103,13 +103,13 @@ def _training(  # noqa: PLR0917 - private, and every one of them is needed
             items.append(Item(kind, at, at + pause, step))
             at += pause
         step += 1
-    return Trace(items, at, done=step > job.steps)
+    return ExecutionTrace(items, at, done=step > job.steps)
 
 
 class _Noise:
     """Step lengths in milliseconds and data stalls, drawn a thousand at a time."""
 
-    def __init__(self, job: Job, chance: np.random.Generator) -> None:
+    def __init__(self, job: SimulatedJob, chance: np.random.Generator) -> None:
         self._job, self._chance = job, chance
         self._drawn: list[tuple[int, bool]] = []
 
@@ -122,7 +122,7 @@ class _Noise:
         return self._drawn.pop()
 
 
-def _startup(job: Job, begin: int, first_step: int, chance: np.random.Generator) -> tuple[list[Item], int]:
+def _startup(job: SimulatedJob, begin: int, first_step: int, chance: np.random.Generator) -> tuple[list[Item], int]:
     """Launch and collective initialisation, loading a checkpoint where there is one, compilation."""
     grown = 1 + np.log2(job.n_nodes)
     lengths = [
@@ -138,7 +138,7 @@ def _startup(job: Job, begin: int, first_step: int, chance: np.random.Generator)
     return items, at
 
 
-def _pauses(job: Job, step: int, stall: bool, chance: np.random.Generator) -> list[tuple[str, int]]:  # noqa: FBT001 - private, one caller
+def _pauses(job: SimulatedJob, step: int, stall: bool, chance: np.random.Generator) -> list[tuple[str, int]]:  # noqa: FBT001 - private, one caller
     """What comes between this step and the next."""
     pauses = []
     if step % job.checkpoint_steps == 0 or step == job.steps:

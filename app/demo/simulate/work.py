@@ -83,7 +83,7 @@ MODELS = (
 
 
 @dataclass(frozen=True)
-class Job:
+class SimulatedJob:
     """What was requested, and what its work is like; times are seconds.
 
     Attributes:
@@ -163,7 +163,7 @@ class Job:
         return PEOPLE[self.user][1]
 
 
-def jobs(settings: Settings) -> list[Job]:
+def jobs(settings: Settings) -> list[SimulatedJob]:
     """All jobs of the simulated time, in order of submission."""
     chance = np.random.default_rng([settings.seed, 2])
     drafts = [
@@ -174,7 +174,7 @@ def jobs(settings: Settings) -> list[Job]:
     ]
     ordered = sorted(drafts, key=lambda each: (each["submitted"], -each["priority"], each["name"]))
     number = count(4101)
-    return [Job(id=next(number), **each) for each in ordered]
+    return [SimulatedJob(id=next(number), **each) for each in ordered]
 
 
 def _train(model: Model, gpus: int, *, sequences: int, mfu: float, hours: float, minutes: float) -> Wish:

@@ -34,7 +34,7 @@ SEGMENTS: Schema = {
 
 
 @dataclass(frozen=True)
-class Steps:
+class FinishedSteps:
     """Optimizer steps that an attempt finished, in order; times are milliseconds."""
 
     number: np.ndarray
@@ -77,7 +77,7 @@ class World:
         return chains
 
     @cached_property
-    def steps(self) -> dict[int, Steps]:
+    def steps(self) -> dict[int, FinishedSteps]:
         """The finished steps of each attempt; `lost` are those that a later attempt of the run did again."""
         steps_of_attempts = {}
         for places in self.chains.values():
@@ -91,7 +91,7 @@ class World:
                 lost = np.zeros(len(items), dtype=bool)
                 for low, high in again:
                     lost |= (number >= low) & (number <= high)
-                steps_of_attempts[index] = Steps(number, table[:, 1], table[:, 2], lost)
+                steps_of_attempts[index] = FinishedSteps(number, table[:, 1], table[:, 2], lost)
                 again.append((int(number[0]), int(number[-1])))
         return steps_of_attempts
 

@@ -79,7 +79,7 @@ def _missing(error: UsageError, link: Callable[[str], str]) -> Component:
     )
 
 
-def _section(page: manual.Page, part: manual.Section, to: Callable[[str, str], str]) -> Component:
+def _section(page: manual.ManualPage, part: manual.PageSection, to: Callable[[str, str], str]) -> Component:
     return html.Section(dcc.Markdown(manual.linked(page, part.text, to)), id=part.slug)
 
 
@@ -94,7 +94,7 @@ def _list(link: Callable[[str], str]) -> Component:
     return html.Div([html.H1("Manual"), lead, *rooms], className="page manual")
 
 
-def _entry(page: manual.Page, link: Callable[[str], str]) -> Component:
+def _entry(page: manual.ManualPage, link: Callable[[str], str]) -> Component:
     summary = dcc.Markdown(page.summary, className="summary")
     return html.Li([components.link(page.title, link(address(page.topic))), summary])
 

@@ -15,7 +15,7 @@ from app.explorer.pages import manual
 from app.explorer.questions import heading
 from ingest.counted import counted
 from queries.errors import QueryError, WarehouseError
-from queries.sandbox.run import Limits, user_sql
+from queries.sandbox.run import SandboxLimits, user_sql
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
     from app.explorer.page import Data
 
-LIMITS = Limits(rows=1_000, seconds=20.0, memory_mb=500, result_mb=8, fixed=True)
+LIMITS = SandboxLimits(rows=1_000, seconds=20.0, memory_mb=500, result_mb=8, fixed=True)
 """What a SELECT of the page may use; `trackside sql` takes more."""
 
 LONGEST = 20_000

@@ -42,7 +42,7 @@ LARGEST_TEXT: Final = 64 << 20
 
 
 @dataclass(frozen=True)
-class Checked:
+class BundleCheck:
     """What the check of a bundle found.
 
     Attributes:
@@ -73,7 +73,7 @@ class Checked:
         return not (self.altered or self.unsigned or self.differences) and self.rows is not None
 
 
-def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], None] = lambda _: None) -> Checked:
+def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], None] = lambda _: None) -> BundleCheck:
     """Check a bundle, and make its report once more of its inputs.
 
     Nothing is computed of a bundle whose files are not those of its manifest, or whose signature does not hold.
@@ -98,7 +98,7 @@ def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], N
         altered = _altered(folder, names, manifest)
         signer, unsigned = _signature(folder, names, signers)
         claimed = _json(folder / REPORT) if not altered else {}
-        found = Checked(
+        found = BundleCheck(
             str(manifest.get("trackside")),
             str(claimed.get("cluster", "")),
             str(claimed.get("period", {}).get("asked", "") if isinstance(claimed.get("period"), dict) else ""),
@@ -112,7 +112,7 @@ def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], N
         _valid_report(claimed)
         again = _again(folder, names, place, progress)
     rows, wrong = _rows(claimed, again), differences(claimed, again)
-    return Checked(**{**found.__dict__, "rows": rows, "differences": tuple(wrong)})
+    return BundleCheck(**{**found.__dict__, "rows": rows, "differences": tuple(wrong)})
 
 
 def _again(folder: Path, names: list[str], place: Path, progress: Callable[[str], None]) -> sla.Document:

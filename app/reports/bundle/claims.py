@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.claims.contract import Contract
-    from app.reports.bundle.names import Names
+    from app.reports.bundle.names import Pseudonyms
     from metrics.claims.claim import Exclusion
 
 FILE = "claims.toml"
@@ -36,7 +36,7 @@ def patterns(contract: Contract) -> tuple[list[str], list[str]]:
     return sorted({each for each in nodes if each}), sorted({each for each in runs if each})
 
 
-def claims_files(path: Path | None, names: Names, known: dict[str, set[str]]) -> dict[str, bytes]:
+def claims_files(path: Path | None, names: Pseudonyms, known: dict[str, set[str]]) -> dict[str, bytes]:
     """The claims file and its calendars as the bundle has them, by their names there.
 
     Args:
@@ -67,7 +67,7 @@ def _refuse_ids(values: Values, known: dict[str, set[str]]) -> None:
             raise UsageError(f"the id of the claim {claim['id']!r} names {found[0]!r}: the bundle would; change the id")
 
 
-def _value(value: Any, key: str, names: Names, known: dict[str, set[str]]) -> Any:  # noqa: ANN401 - a value of TOML
+def _value(value: Any, key: str, names: Pseudonyms, known: dict[str, set[str]]) -> Any:  # noqa: ANN401 - a value of TOML
     if isinstance(value, dict):
         return {name: _value(item, name, names, known) for name, item in value.items()}
     if isinstance(value, list):
@@ -120,7 +120,7 @@ def _literal(value: object) -> str:
 # Calendars -------------------------------------------------------------------------------------------------------
 
 
-def _calendar(events: tuple[Exclusion, ...], names: Names, known: dict[str, set[str]]) -> bytes:
+def _calendar(events: tuple[Exclusion, ...], names: Pseudonyms, known: dict[str, set[str]]) -> bytes:
     """The events one by one: what repeated is written out, and what was cancelled is left out."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Trackside//evidence//EN"]
     for number, event in enumerate(events, 1):

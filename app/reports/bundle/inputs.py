@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from app.config.settings import Rules
     from app.reports.bundle.columns import Shipped
-    from app.reports.bundle.names import Names
+    from app.reports.bundle.names import Pseudonyms
     from queries.reader import Reader
 
 MARGIN = timedelta(days=1)
@@ -37,7 +37,7 @@ OTHER = "other-"
 
 
 @dataclass(frozen=True)
-class Scope:
+class BundleScope:
     """What of the warehouse is in a bundle: a cluster, and a time (None: all)."""
 
     cluster: str
@@ -73,7 +73,7 @@ def _set(*columns: pl.Series) -> set[str]:
     return {str(each) for column in columns for each in column.drop_nulls().unique() if each}
 
 
-def inputs(source: Reader, scope: Scope, rules: Rules, names: Names) -> dict[str, pl.DataFrame]:
+def inputs(source: Reader, scope: BundleScope, rules: Rules, names: Pseudonyms) -> dict[str, pl.DataFrame]:
     """The rows of each table, in an order that does not depend on the warehouse; tables without rows are left out."""
     runs = _runs_of(source, scope)
     kept = _Columns(source, scope, rules, names)
@@ -90,7 +90,7 @@ def inputs(source: Reader, scope: Scope, rules: Rules, names: Names) -> dict[str
     return found
 
 
-def _runs_of(source: Reader, scope: Scope) -> pl.DataFrame:
+def _runs_of(source: Reader, scope: BundleScope) -> pl.DataFrame:
     """Attempts of the runs that touch the time, with the names that several jobs are joined by."""
     columns = ["run_id", "scheduler", "job_id", "submitted_at", "joined_by"]
     joined = source.query("run_attempts", cluster=scope.cluster).select(columns)
@@ -100,11 +100,11 @@ def _runs_of(source: Reader, scope: Scope) -> pl.DataFrame:
     return joined.join(runs.select("run_id"), on="run_id", how="semi")
 
 
-def _end(scope: Scope) -> datetime | None:
+def _end(scope: BundleScope) -> datetime | None:
     return None if scope.until is None else scope.until + MARGIN
 
 
-def _rows(source: Reader, table: str, shipped: Shipped, scope: Scope, runs: pl.DataFrame) -> pl.DataFrame:
+def _rows(source: Reader, table: str, shipped: Shipped, scope: BundleScope, runs: pl.DataFrame) -> pl.DataFrame:
     columns = list(shipped.columns)
     own = {"cluster": scope.cluster} if "cluster" in shipped.columns else {}
     where = "cluster = $cluster" if own else "TRUE"
@@ -120,7 +120,7 @@ def _rows(source: Reader, table: str, shipped: Shipped, scope: Scope, runs: pl.D
     return pl.concat([rows, every.join(runs, on=key, how="semi")]).unique(maintain_order=True)
 
 
-def _of_cluster(source: Reader, rows: pl.DataFrame, scope: Scope) -> pl.DataFrame:
+def _of_cluster(source: Reader, rows: pl.DataFrame, scope: BundleScope) -> pl.DataFrame:
     """Node lists of the cluster's attempts and reservations: the table is of all clusters."""
     named = [
         stored_rows(source, table, ("node_list",), "cluster = $cluster", cluster=scope.cluster)
@@ -132,7 +132,7 @@ def _of_cluster(source: Reader, rows: pl.DataFrame, scope: Scope) -> pl.DataFram
 class _Columns:
     """What becomes of a column, by its rule."""
 
-    def __init__(self, source: Reader, scope: Scope, rules: Rules, names: Names) -> None:
+    def __init__(self, source: Reader, scope: BundleScope, rules: Rules, names: Pseudonyms) -> None:
         lists = stored_rows(source, "node_lists", ("node_list", "nodes"))
         self._lists = dict(lists.iter_rows())
         self._names = names
@@ -233,7 +233,7 @@ def _in_order(table: str, names: list[str] | None) -> list[str] | None:
     return sorted(names) if names is not None and table == "node_lists" else names
 
 
-def _named_runs(source: Reader, scope: Scope) -> dict[tuple[Any, ...], str]:
+def _named_runs(source: Reader, scope: BundleScope) -> dict[tuple[Any, ...], str]:
     """Attempt key -> run, where something else than the scheduler's ids or a log joined its attempts."""
     joined = source.query("run_attempts", cluster=scope.cluster)
     by_rule = joined.filter(

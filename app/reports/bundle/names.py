@@ -32,7 +32,7 @@ TOKEN = re.compile(r"[\w.-]+")
 _OWN_RUN = re.compile(r"[\d_+]+-\d{8}T\d{6}(\.\d+)?Z(@\S+)?")
 
 
-class Names:
+class Pseudonyms:
     """Pseudonyms by a secret.
 
     Attributes:
@@ -133,7 +133,7 @@ def read_secret(path: Path) -> bytes:
     return secret
 
 
-def write_names(path: Path, secret: bytes, names: Names) -> None:
+def write_names(path: Path, secret: bytes, names: Pseudonyms) -> None:
     """Write the secret and the names for the sender alone: the file's owner may read it.
 
     Raises:

@@ -18,9 +18,9 @@ from app.json_text import as_json
 from app.reports.bundle import archive, sshsig
 from app.reports.bundle.claims import FILE, claims_files, patterns
 from app.reports.bundle.compare import differences
-from app.reports.bundle.inputs import Scope, inputs, known_names
+from app.reports.bundle.inputs import BundleScope, inputs, known_names
 from app.reports.bundle.leaks import refuse_leaks
-from app.reports.bundle.names import Names, read_secret, write_names
+from app.reports.bundle.names import Pseudonyms, read_secret, write_names
 from app.reports.bundle.rebuild import Method, bundle_rules, rebuilt
 from app.reports.sla import document as sla
 
@@ -110,10 +110,10 @@ def write_bundle(
     secret = read_secret(names_path)
     rules, method = _method(reader, window, period_text)
     known = known_names(reader, window.cluster)
-    scopes = [_scope(reader, window, contract.claims), Scope(window.cluster)]
+    scopes = [_scope(reader, window, contract.claims), BundleScope(window.cluster)]
     with tempfile.TemporaryDirectory(prefix="trackside-bundle-") as folder:
         for number, scope in enumerate(scopes):
-            names = Names(secret)
+            names = Pseudonyms(secret)
             for kind, own in zip(("node", "run"), patterns(contract), strict=True):
                 names.mark_matches(kind, own)
             place = Path(folder) / str(number)
@@ -152,16 +152,18 @@ def _method(reader: Reader, window: Window, period_text: str) -> tuple[Rules, Me
     return rules, Method(window.cluster, period_text.strip(), **moments, rules=bundle_rules(rules))
 
 
-def _scope(reader: Reader, window: Window, claims: Any) -> Scope:  # noqa: ANN401 - a sequence of claims
+def _scope(reader: Reader, window: Window, claims: Any) -> BundleScope:  # noqa: ANN401 - a sequence of claims
     """The time that the report and every claim is about."""
     own = [verify.own_period(reader, window.cluster, each.window) for each in claims if each.window is not None]
-    return Scope(window.cluster, min(each.since for each in (window, *own)), max(each.until for each in (window, *own)))
+    return BundleScope(
+        window.cluster, min(each.since for each in (window, *own)), max(each.until for each in (window, *own))
+    )
 
 
 class _Staged:
     """The files of a bundle in a folder, and the report that they give."""
 
-    def __init__(self, place: Path, names: Names, known: dict[str, set[str]]) -> None:
+    def __init__(self, place: Path, names: Pseudonyms, known: dict[str, set[str]]) -> None:
         self._place = place
         self._names = names
         self._known = known
@@ -171,7 +173,7 @@ class _Staged:
     def stage(  # noqa: PLR0917 - all are needed, in their natural order
         self,
         reader: Reader,
-        scope: Scope,
+        scope: BundleScope,
         rules: Rules,
         claims_path: Path | None,
         method: Method,

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app.config.deliver import USER, Folder, Smtp
+from app.config.deliver import USER, FolderTarget, Smtp
 from app.reports.delivery.outcomes import RefusedError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def addressed(target: Target, parcel: Parcel) -> Target:
     match target:
         case Smtp() if any(USER in each for each in target.to):
             return target.model_copy(update={"to": tuple(_with_user(each, parcel) for each in target.to)})
-        case Folder() if USER in str(target.path):
+        case FolderTarget() if USER in str(target.path):
             return target.model_copy(update={"path": Path(_with_user(str(target.path), parcel))})
     return target
 

@@ -10,14 +10,14 @@ from app.output_file import write_file
 from app.reports.delivery.outcomes import RefusedError
 
 if TYPE_CHECKING:
-    from app.config.deliver import Deliver, Folder
+    from app.config.deliver import Deliver, FolderTarget
     from app.reports.delivery.parcel import Parcel
 
 MANIFEST = "manifest.json"
 """The file that is written last: where it is, the report is whole."""
 
 
-def send(target: Folder, parcel: Parcel, settings: Deliver) -> str | None:  # noqa: ARG001 - as every target
+def send(target: FolderTarget, parcel: Parcel, settings: Deliver) -> str | None:  # noqa: ARG001 - as every target
     """Write the report's files; the same bytes again where they are there.
 
     Raises:

@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS failures (
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeReport:
     """A report on a period that was made; one that was left out has no files and no digest.
 
     Attributes:
@@ -84,7 +84,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedReport:
     """A period whose report could not be made."""
 
     report: str
@@ -152,16 +152,16 @@ class Outbox:
         with self._changing() as database:
             database.execute("INSERT OR IGNORE INTO begun VALUES (?, ?)", (report, period))
 
-    def made(self, report: str | None = None) -> list[Made]:
+    def made(self, report: str | None = None) -> list[MadeReport]:
         """Reports that were made, in the order of their making; of all names if None."""
         rows = self._rows(
             "SELECT key, report, period, cluster, sha256, made_at, summary, files FROM made"
             " WHERE ?1 IS NULL OR report = ?1 ORDER BY made_at, rowid",
             report,
         )
-        return [Made(*[*row[:7], tuple(json.loads(row[7]))]) for row in rows]
+        return [MadeReport(*[*row[:7], tuple(json.loads(row[7]))]) for row in rows]
 
-    def pending(self, report: str) -> list[Made]:
+    def pending(self, report: str) -> list[MadeReport]:
         """Reports of a name that are still to be delivered somewhere, in the order of their making."""
         keys = {row[0] for row in self._rows("SELECT DISTINCT key FROM deliveries WHERE outcome = 'pending'")}
         return [each for each in self.made(report) if each.key in keys] if keys else []
@@ -175,16 +175,16 @@ class Outbox:
         )
         return [Delivery(*row) for row in rows]
 
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[FailedReport]:
         """Periods whose report could not be made so far."""
         rows = self._rows("SELECT report, period, at, reason FROM failures ORDER BY report, period")
-        return [Failure(*row) for row in rows]
+        return [FailedReport(*row) for row in rows]
 
-    def add(self, made: Made, targets: Sequence[str]) -> None:
+    def add(self, made: MadeReport, targets: Sequence[str]) -> None:
         """Record a report, and that it is to be delivered; both or nothing. One that is recorded stays as it is."""
         self.add_all([made], targets)
 
-    def add_all(self, made: Sequence[Made], targets: Sequence[str]) -> None:
+    def add_all(self, made: Sequence[MadeReport], targets: Sequence[str]) -> None:
         """Record all that was made for a period (each user's digest), and that it is to be delivered; or nothing."""
         with self._changing() as database:
             for each in made:

@@ -11,5 +11,5 @@ class UnreachableError(Exception):
     """A delivery failed for a reason that may pass; the message has no secret in it."""
 
 
-class StoppedError(Exception):
+class DeliveryStoppedError(Exception):
     """The service stops in the pause between two tries: the delivery stays pending."""

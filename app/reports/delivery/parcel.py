@@ -15,7 +15,7 @@ from app.reports.sla.words import credits_in_words, status_in_words, words_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.reports.delivery.outbox import Made
+    from app.reports.delivery.outbox import MadeReport
 
 MEDIA_TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -33,7 +33,7 @@ KEPT: Final = "report.json"
 
 
 @dataclass(frozen=True)
-class File:
+class ReportFile:
     """A form of the report.
 
     Attributes:
@@ -74,7 +74,7 @@ class Parcel:
     key: str
     report: str
     document: dict[str, Any]
-    files: tuple[File, ...]
+    files: tuple[ReportFile, ...]
 
     @property
     def cluster(self) -> str:
@@ -154,7 +154,7 @@ def summary_of(document: dict[str, Any]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
 
 
-def read_parcel(made: Made, folder: Path) -> Parcel:
+def read_parcel(made: MadeReport, folder: Path) -> Parcel:
     """A report from the folder in which it is kept.
 
     Args:
@@ -166,5 +166,5 @@ def read_parcel(made: Made, folder: Path) -> Parcel:
         OSError: a file is gone.
     """
     document = sla.read_report(folder / KEPT, FORMS)
-    files = tuple(File(name, (folder / name).read_bytes()) for name in made.files)
+    files = tuple(ReportFile(name, (folder / name).read_bytes()) for name in made.files)
     return Parcel(made.key, made.report, document, files)

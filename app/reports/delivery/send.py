@@ -13,7 +13,7 @@ from app.json_text import as_json
 from app.output_file import write_file
 from app.reports.delivery import chat, folder, s3, smtp, webhook
 from app.reports.delivery.addressed import addressed
-from app.reports.delivery.outcomes import RefusedError, StoppedError, UnreachableError
+from app.reports.delivery.outcomes import DeliveryStoppedError, RefusedError, UnreachableError
 from app.reports.delivery.parcel import read_parcel
 from ingest.retry import RetryableError, RetryPolicy, retry
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.config.deliver import Deliver, Target
-    from app.reports.delivery.outbox import Delivery, Made, Outbox
+    from app.reports.delivery.outbox import Delivery, MadeReport, Outbox
     from app.reports.delivery.parcel import Parcel
 
 JITTER: Final = 0.2
@@ -46,12 +46,12 @@ class Sender:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
 
-    def send_pending(self, made: Made) -> list[Delivery]:
+    def send_pending(self, made: MadeReport) -> list[Delivery]:
         """Send a report to every target that it has not been sent to yet; the outcome of each of these."""
         pending = [each for each in self.outbox.deliveries(made.key) if each.outcome == "pending"]
         return [self.send(made, each.target) for each in pending]
 
-    def send(self, made: Made, target: str) -> Delivery:
+    def send(self, made: MadeReport, target: str) -> Delivery:
         """Send a report to a target, again after pauses where that may help, and record the outcome.
 
         What fails for good, or too often, becomes a dead letter.
@@ -71,7 +71,7 @@ class Sender:
             note = retry(request, policy, sleep=self.sleep)
         except (RefusedError, UnreachableError) as error:
             return self._dead(made, target, tries, str(error))
-        except StoppedError:
+        except DeliveryStoppedError:
             raise
         except FAULTS as error:
             return self._dead(made, target, tries, f"a fault of Trackside: {type(error).__name__}")
@@ -79,7 +79,7 @@ class Sender:
         self._letter(made.key, target).unlink(missing_ok=True)
         return self._outcome(made.key, target)
 
-    def _once(self, made: Made, name: str) -> str | None:
+    def _once(self, made: MadeReport, name: str) -> str | None:
         target = self.settings.targets.get(name)
         if target is None:
             raise RefusedError(f"the configuration has no target {name!r}")
@@ -91,7 +91,7 @@ class Sender:
             raise RefusedError(f"the kept report cannot be read: {reason_of(error)}") from None
         return _send(addressed(target, parcel), parcel, self.settings)
 
-    def _dead(self, made: Made, target: str, tries: int, reason: str) -> Delivery:
+    def _dead(self, made: MadeReport, target: str, tries: int, reason: str) -> Delivery:
         """Record a dead letter: in the outbox, and as a file with the reason."""
         self.outbox.note(made.key, target, "dead", tries=tries, now=self.now(), reason=reason)
         outcome = self._outcome(made.key, target)
@@ -112,7 +112,7 @@ class Sender:
 def _send(target: Target, parcel: Parcel, settings: Deliver) -> str | None:
     """Send a parcel once, by the module of the target's kind."""
     match target:
-        case config.Folder():
+        case config.FolderTarget():
             return folder.send(target, parcel, settings)
         case config.S3():
             return s3.send(target, parcel, settings)

@@ -46,7 +46,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class DigestData:
     """What digests of one period are made of, for every user or every run: read once, however many there are.
 
     Attributes:
@@ -81,7 +81,7 @@ class Gathered:
         return self.use.filter(pl.col("gpu_s") > 0)["subject"].drop_nulls().sort().to_list()
 
 
-def gather(source: Reader, requested: Window, period_text: str, kind: str, prices: Cost) -> Gathered:
+def gather(source: Reader, requested: Window, period_text: str, kind: str, prices: Cost) -> DigestData:
     """Read what the digests of a period are made of.
 
     Args:
@@ -97,7 +97,7 @@ def gather(source: Reader, requested: Window, period_text: str, kind: str, price
     coverage = covered(source, requested)
     window = coverage.window
     computed = source.query("computed", cluster=window.cluster).row(0, named=True)
-    return Gathered(
+    return DigestData(
         {
             "report": "digest",
             "form_version": FORM_VERSION,
@@ -143,7 +143,7 @@ def document(source: Reader, requested: Window, period_text: str, subject: Subje
     return document_of(found, subject.name)
 
 
-def document_of(found: Gathered, name: str) -> Document:
+def document_of(found: DigestData, name: str) -> Document:
     """The digest of one user or run, out of what was read for all."""
     runs = found.runs.filter(pl.col(_COLUMNS[found.kind]) == name)
     ids = runs["run_id"]

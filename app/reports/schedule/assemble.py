@@ -27,7 +27,7 @@ def runner_of(root: Path, settings: Config, *, now: Callable[[], datetime], slee
         root: the warehouse directory.
         settings: with reports and targets.
         now: reads the clock.
-        sleep: waits so many seconds between two tries; it may raise `StoppedError`.
+        sleep: waits so many seconds between two tries; it may raise `DeliveryStoppedError`.
     """
     outbox = Outbox(folder_of(root, settings.deliver.outbox))
     return Runner(

@@ -24,7 +24,7 @@ _ANY: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - its fields are read, no tim
 
 
 @dataclass(frozen=True)
-class Job:
+class TimerJob:
     """A report's run, for another scheduler.
 
     Attributes:
@@ -45,7 +45,7 @@ class Job:
         return f"trackside-report-{self.name}"
 
 
-def job_of(plan: Plan) -> Job:
+def job_of(plan: Plan) -> TimerJob:
     """The run of a report, its times as a cron expression.
 
     >>> from app.reports.schedule.plan import Plan
@@ -53,16 +53,16 @@ def job_of(plan: Plan) -> Job:
     ('0 6 8 * *', '0 6 * * 4')
     """
     if plan.cron is not None:
-        return Job(plan.name, _portable(plan.cron), _name_of(plan.zone))
+        return TimerJob(plan.name, _portable(plan.cron), _name_of(plan.zone))
     zone, hour, days = _name_of(plan.period_zone), HOUR.hour, plan.cutoff_days
     if plan.kind == "week":
-        return Job(plan.name, f"0 {hour} * * {(days + 1) % 7}", zone)
+        return TimerJob(plan.name, f"0 {hour} * * {(days + 1) % 7}", zone)
     if plan.kind == "day":
-        return Job(plan.name, f"0 {hour} * * *", zone)
+        return TimerJob(plan.name, f"0 {hour} * * *", zone)
     if days < 28:  # a day that every month has
         months = "*" if plan.kind == "month" else "1,4,7,10"
-        return Job(plan.name, f"0 {hour} {days + 1} {months} *", zone)
-    return Job(plan.name, f"0 {hour} * * *", zone, exact=False)
+        return TimerJob(plan.name, f"0 {hour} {days + 1} {months} *", zone)
+    return TimerJob(plan.name, f"0 {hour} * * *", zone, exact=False)
 
 
 def _portable(cron: str) -> str:
@@ -81,7 +81,7 @@ def _name_of(zone: tzinfo) -> str:
     return str(getattr(zone, "key", "UTC"))
 
 
-def words_of(job: Job, command: Sequence[str]) -> list[str]:
+def words_of(job: TimerJob, command: Sequence[str]) -> list[str]:
     """The words of the command that a scheduler runs.
 
     >>> words_of(Job("monthly", "0 6 8 * *", "UTC"), ["/usr/bin/trackside", "--config", "/etc/trackside.toml"])
@@ -94,7 +94,7 @@ def words_of(job: Job, command: Sequence[str]) -> list[str]:
 # systemd ---------------------------------------------------------------------------------------------------------
 
 
-def systemd_files(jobs: Sequence[Job], command: Sequence[str], *, user: str) -> dict[str, str]:
+def systemd_files(jobs: Sequence[TimerJob], command: Sequence[str], *, user: str) -> dict[str, str]:
     """A service and a timer for each report, by name of the file.
 
     Args:
@@ -138,7 +138,7 @@ WantedBy=timers.target
 """
 
 
-def _note(job: Job) -> str:
+def _note(job: TimerJob) -> str:
     return "" if job.exact else "# Each day: the command makes the report when it is due, and otherwise nothing.\n"
 
 
@@ -148,7 +148,7 @@ def _systemd_quoted(word: str) -> str:
     return f'"{escaped}"' if any(each.isspace() for each in word) or not word else escaped
 
 
-def calendars(job: Job) -> list[str]:
+def calendars(job: TimerJob) -> list[str]:
     """The times of a run as systemd's calendar events.
 
     Where an expression names days of the month and of the week, cron means either: that is two events.
@@ -181,7 +181,7 @@ def _listed(numbers: Iterable[int], whole: int) -> str:
 # cron ------------------------------------------------------------------------------------------------------------
 
 
-def crontab(jobs: Sequence[Job], command: Sequence[str]) -> str:
+def crontab(jobs: Sequence[TimerJob], command: Sequence[str]) -> str:
     """Lines of a crontab, in turn for each zone.
 
     Args:
@@ -202,7 +202,7 @@ def crontab(jobs: Sequence[Job], command: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _called(command: Sequence[str], job: Job) -> str:
+def _called(command: Sequence[str], job: TimerJob) -> str:
     """The command of a line; cron ends it at a percent sign that is not escaped."""
     return shlex.join([*words_of(job, command), "--quiet"]).replace("%", "\\%")
 
@@ -210,7 +210,7 @@ def _called(command: Sequence[str], job: Job) -> str:
 # Kubernetes ------------------------------------------------------------------------------------------------------
 
 
-def manifests(jobs: Sequence[Job], *, image: str, claim: str, config_map: str, namespace: str | None) -> str:
+def manifests(jobs: Sequence[TimerJob], *, image: str, claim: str, config_map: str, namespace: str | None) -> str:
     """A CronJob for each report, as YAML.
 
     Args:
@@ -224,7 +224,7 @@ def manifests(jobs: Sequence[Job], *, image: str, claim: str, config_map: str, n
     return str(yaml.safe_dump_all(made, sort_keys=False))
 
 
-def _cron_job(job: Job, *, image: str, claim: str, config_map: str, namespace: str | None) -> dict[str, Any]:
+def _cron_job(job: TimerJob, *, image: str, claim: str, config_map: str, namespace: str | None) -> dict[str, Any]:
     labels = {"app.kubernetes.io/name": "trackside", "app.kubernetes.io/component": "report"}
     metadata: dict[str, Any] = {"name": job.unit, "labels": labels}
     metadata |= {} if namespace is None else {"namespace": namespace}
@@ -244,7 +244,7 @@ def _cron_job(job: Job, *, image: str, claim: str, config_map: str, namespace: s
     }
 
 
-def _job_spec(job: Job, labels: dict[str, str], *, image: str, claim: str, config_map: str) -> dict[str, Any]:
+def _job_spec(job: TimerJob, labels: dict[str, str], *, image: str, claim: str, config_map: str) -> dict[str, Any]:
     arguments = ["--config", "/etc/trackside/trackside.toml", "--warehouse", "/data/warehouse"]
     container = {
         "name": "report",
@@ -267,7 +267,7 @@ def _job_spec(job: Job, labels: dict[str, str], *, image: str, claim: str, confi
 # Clock changes ---------------------------------------------------------------------------------------------------
 
 
-def skipped_time(job: Job, now: datetime) -> datetime | None:
+def skipped_time(job: TimerJob, now: datetime) -> datetime | None:
     """The next of a run's times, within three years, that the clocks skip; None: there is none.
 
     systemd and Kubernetes leave such a run out. `serve` and Debian's cron run it right after.

@@ -10,7 +10,7 @@ from app.clusters import clusters, select_cluster
 from app.errors import UsageError
 from app.output_file import write_file
 from app.reports import records
-from app.reports.delivery.outbox import Made, key_of
+from app.reports.delivery.outbox import MadeReport, key_of
 from app.reports.delivery.parcel import KEPT, summary_of
 from app.reports.digest import document as digest
 from app.reports.digest import render
@@ -57,7 +57,7 @@ def plan_of(report: ScheduledReport, settings: Config) -> Plan:
 
 def make(
     root: Path, settings: Config, report: ScheduledReport, period: str, *, outbox: Outbox, now: datetime
-) -> list[Made]:
+) -> list[MadeReport]:
     """Make the report on a period, or every user's digest, and write its forms; nothing is recorded yet.
 
     What the data give otherwise now for the period before is in it as corrections to that period's report.
@@ -100,7 +100,7 @@ class _Making:
     period: str
     now: datetime
 
-    def keep(self, document: sla.Document) -> Made:
+    def keep(self, document: sla.Document) -> MadeReport:
         """Write a report and its forms to the folder of its key."""
         key = key_of(self.report.name, self.period, document["sha256"])
         folder = self.outbox.folder_of(key)
@@ -112,7 +112,7 @@ class _Making:
         files = [self._form(document, folder, form) for form in dict.fromkeys(self.report.forms)]
         return self._made(key, document["cluster"], document["sha256"], self._summary(document), files)
 
-    def nothing(self, cluster: str) -> Made:
+    def nothing(self, cluster: str) -> MadeReport:
         """What is recorded of a period in which nobody who wants a digest held GPUs."""
         return self._made(f"{self.report.name}-{self.period}-nobody", cluster, None, "nobody held GPUs", [])
 
@@ -131,9 +131,9 @@ class _Making:
         whose = "" if self.report.users is None else f"{document['subject']['name']}: "
         return f"{whose}{summary_of(document)}"
 
-    def _made(self, key: str, cluster: str, sha256: str | None, summary: str, files: list[str]) -> Made:
+    def _made(self, key: str, cluster: str, sha256: str | None, summary: str, files: list[str]) -> MadeReport:
         made_at = self.now.isoformat(timespec="seconds")
-        return Made(key, self.report.name, self.period, cluster, sha256, made_at, summary, tuple(files))
+        return MadeReport(key, self.report.name, self.period, cluster, sha256, made_at, summary, tuple(files))
 
 
 def _digests(

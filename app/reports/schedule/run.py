@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import EXIT_STATUS, UncoveredError, UsageError
 from app.faults import FAULTS
-from app.reports.delivery.outbox import Made
+from app.reports.delivery.outbox import MadeReport
 from app.reports.schedule.plan import owed
 from app.reports.schedule.tidy import tidy
 from app.times import parse_period, period_of
@@ -29,7 +29,7 @@ _OURS = tuple(EXIT_STATUS)
 
 
 @dataclass
-class Run:
+class ScheduledRun:
     """What a run did for one report.
 
     Attributes:
@@ -43,7 +43,7 @@ class Run:
 
     report: str
     busy: bool = False
-    made: list[Made] = field(default_factory=list)
+    made: list[MadeReport] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
@@ -65,16 +65,16 @@ class Runner:
     outbox: Outbox
     sender: Sender
     plan: Callable[[ScheduledReport], Plan]
-    make: Callable[[ScheduledReport, str, datetime], Sequence[Made]]
+    make: Callable[[ScheduledReport, str, datetime], Sequence[MadeReport]]
     now: Callable[[], datetime]
     keep_days: int = 0
 
-    def run(self, report: ScheduledReport, period: str | None = None) -> Run:
+    def run(self, report: ScheduledReport, period: str | None = None) -> ScheduledRun:
         """Make and deliver what is due of a report, or the report on one period, due or not.
 
         A period that is named is made again where its data have changed, and delivered as another report.
         """
-        done = Run(report.name)
+        done = ScheduledRun(report.name)
         with self.outbox.locked(report.name) as alone:
             if not alone:
                 done.busy = True
@@ -103,7 +103,7 @@ class Runner:
             self.outbox.add(_left_out(report, period, now), ())
         return due.periods
 
-    def _make(self, report: ScheduledReport, period: str, done: Run) -> None:
+    def _make(self, report: ScheduledReport, period: str, done: ScheduledRun) -> None:
         try:
             made = self.make(report, period, self.now())
         except UncoveredError as error:
@@ -134,8 +134,8 @@ def _of_kind(report: ScheduledReport, period: str) -> str:
     return period.strip()
 
 
-def _left_out(report: ScheduledReport, period: str, now: datetime) -> Made:
+def _left_out(report: ScheduledReport, period: str, now: datetime) -> MadeReport:
     why = f"left out: more than the {report.catch_up} newest periods were missed (catch_up)"
-    return Made(
+    return MadeReport(
         f"{report.name}-{period}-left-out", report.name, period, None, None, now.isoformat(timespec="seconds"), why, ()
     )

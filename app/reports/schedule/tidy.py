@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.reports.delivery.outbox import Made, Outbox
+    from app.reports.delivery.outbox import MadeReport, Outbox
 
 UNRECORDED: Final = timedelta(days=1)
 """A folder that was not recorded in this time was left by a process that was killed."""
@@ -47,7 +47,7 @@ def _old(outbox: Outbox, report: str, before: datetime) -> Iterator[Path]:
             yield folder
 
 
-def _made_at(made: Made) -> datetime:
+def _made_at(made: MadeReport) -> datetime:
     at = datetime.fromisoformat(made.made_at)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 

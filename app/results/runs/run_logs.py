@@ -10,8 +10,7 @@ import polars as pl
 from app.results.constants import computed_constants
 from metrics import frames
 from metrics.runs.second_logs import one_event_per_process, one_log_per_process
-from metrics.runs.steps import Rules as StepRules
-from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
+from metrics.runs.steps import StepRules, executions_of_steps, explicit_runs, match_sessions, with_runs
 
 if TYPE_CHECKING:
     from app.window import Source

@@ -13,7 +13,7 @@ from metrics.stragglers.stalls import RANK_LINES, stalls
 
 if TYPE_CHECKING:
     from app.window import Source, Window
-    from metrics.runs.steps import Rules
+    from metrics.runs.steps import StepRules
 
 LONGEST_LINE: Final = timedelta(days=1)
 """A line of rank times that began earlier before a stall is not looked for."""
@@ -25,12 +25,12 @@ _FEW: Final = 3
 """Of fewer stalls it is not asked beforehand which runs have times of ranks."""
 
 
-def stall_rows(source: Source, window: Window, rules: Rules, run: str | None = None) -> pl.DataFrame:
+def stall_rows(source: Source, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:
     """`metrics.stragglers.stalls.STALLS` of steps that began in the window: of all runs, or of the run or job named."""
     return stalls_of(source, window, step_gaps(source, window, rules, run))
 
 
-def step_gaps(source: Source, window: Window, rules: Rules, run: str | None = None) -> pl.DataFrame:
+def step_gaps(source: Source, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:
     """Steps that were late, as `metrics.stragglers.stalls.STEP_GAPS`."""
     return source.query(
         "step_gaps",

@@ -60,8 +60,8 @@ class DaySums:
 
     Attributes:
         day: the UTC day that the samples begin in; of several, the first.
-        attempts: `gpu_attribution.Day.attempts`, by `attempt`: its number.
-        users: `gpu_attribution.Day.users` by `user` alone.
+        attempts: `gpu_attribution.GpuDay.attempts`, by `attempt`: its number.
+        users: `gpu_attribution.GpuDay.users` by `user` alone.
     """
 
     day: date

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from app.window import Window
-    from metrics.telemetry.node_attribution import Day
+    from metrics.telemetry.node_attribution import NodeDay
     from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader, Writer
 
@@ -75,7 +75,7 @@ def node_activity(
     return summed(map(Seen(within).day, day_parts(samples, within)))
 
 
-def summed(days: Iterable[Day]) -> NodeActivity | None:
+def summed(days: Iterable[NodeDay]) -> NodeActivity | None:
     """Days, the last one first, as one; None where there are no samples."""
     owners, nodes = Sums(["owner", *WHAT]), Sums(list(SERIES))
     for day in days:

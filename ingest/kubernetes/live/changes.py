@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ingest.kubernetes.live.client import GONE, GoneError
-from ingest.kubernetes.objects import Found, objects_of
+from ingest.kubernetes.objects import InputObject, objects_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class Position:
 
 def events_since(
     client: KubernetesClient, resource: Resource, position: Position, *, seconds: float
-) -> Iterator[Found | str]:
+) -> Iterator[InputObject | str]:
     """What a watch reports from a position on, which moves with it.
 
     Raises:
@@ -94,7 +94,7 @@ def lines_since(client: KubernetesClient, resource: Resource, position: Position
 
 def complete_list(
     client: KubernetesClient, resource: Resource, position: Position, *, page: int
-) -> Iterator[Found | str]:
+) -> Iterator[InputObject | str]:
     """All objects of a kind, page by page; the position is that of the list afterwards.
 
     Where the server forgets a list between two of its pages, the list is read again, at once: objects that come twice
@@ -110,7 +110,7 @@ def complete_list(
         yield from _pages(client, resource, position, 0)
 
 
-def _pages(client: KubernetesClient, resource: Resource, position: Position, page: int) -> Iterator[Found | str]:
+def _pages(client: KubernetesClient, resource: Resource, position: Position, page: int) -> Iterator[InputObject | str]:
     following = ""
     while True:
         params: dict[str, str | int] = {"limit": page} if page else {}
@@ -124,6 +124,6 @@ def _pages(client: KubernetesClient, resource: Resource, position: Position, pag
             return
 
 
-def _listed(item: bytes, resource: Resource) -> Iterator[Found | str]:
+def _listed(item: bytes, resource: Resource) -> Iterator[InputObject | str]:
     """An item of a list, which does not repeat its kind."""
-    yield Found(resource.kind, item, listed=1, group=resource.group)
+    yield InputObject(resource.kind, item, listed=1, group=resource.group)

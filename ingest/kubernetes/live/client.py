@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from ingest.kubernetes.live.kubeconfig import Login
+    from ingest.kubernetes.live.kubeconfig import ApiServer
 
 LARGEST: Final = 1 << 28
 """Bytes of one answer, or of one event."""
@@ -78,7 +78,7 @@ class KubernetesClient:
     """A connection to an API server."""
 
     def __init__(
-        self, login: Login, *, timeout_s: float, retries: int, sleep: Callable[[float], None] = time.sleep
+        self, login: ApiServer, *, timeout_s: float, retries: int, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.url = without_secrets(login.server)
         self._login = login
@@ -193,7 +193,7 @@ class KubernetesClient:
         return RetryableError(error, pause_s=float(pause) if pause.isdigit() else 0.0)
 
 
-def _context(login: Login) -> ssl.SSLContext:
+def _context(login: ApiServer) -> ssl.SSLContext:
     """Settings of TLS. A certificate of our own has to be in a file for a moment: one that nobody else may read.
 
     Raises:
@@ -206,7 +206,7 @@ def _context(login: Login) -> ssl.SSLContext:
         raise OptionError(message) from None
 
 
-def _context_of(login: Login) -> ssl.SSLContext:
+def _context_of(login: ApiServer) -> ssl.SSLContext:
     authority = login.authority.decode("ascii", "replace") if login.authority else None
     context = ssl.create_default_context(cadata=authority)
     if login.authority:

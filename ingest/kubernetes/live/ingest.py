@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.kubernetes.live.follow import Follower
-    from ingest.kubernetes.live.kubeconfig import Login
+    from ingest.kubernetes.live.kubeconfig import ApiServer
     from ingest.kubernetes.live.resources import Resource
-    from ingest.kubernetes.objects import Found
+    from ingest.kubernetes.objects import InputObject
     from ingest.kubernetes.settings import Kubernetes
     from ingest.tables import Parsed
     from queries.warehouse import Writer
@@ -45,7 +45,7 @@ LISTED: Final = frozenset({"Node", "Pod", "Workload"})
 """Kinds of which a list says what is gone."""
 
 
-def login_of(settings: Kubernetes) -> Login:
+def login_of(settings: Kubernetes) -> ApiServer:
     """Whom we are at which server, by the configuration.
 
     Raises:
@@ -161,7 +161,7 @@ class _Reading:
         if resource.kind in LISTED:
             self.objects.listed.add((resource.kind, ALL_NAMESPACES))
 
-    def _events(self, resource: Resource, position: Position) -> Iterator[Found | str]:
+    def _events(self, resource: Resource, position: Position) -> Iterator[InputObject | str]:
         """What came since the last reading: kept by a watch that was held open, else replayed by the server."""
         followed = self.follower.kept(resource) if self.follower else None
         if followed is None:

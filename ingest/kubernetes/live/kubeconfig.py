@@ -35,7 +35,7 @@ PLUGIN_S: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Login:
+class ApiServer:
     """An API server and what we show it.
 
     Attributes:
@@ -53,7 +53,7 @@ class Login:
     token: Callable[[], str | None] = field(default=lambda: None, repr=False)
 
 
-def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = ACCOUNT) -> Login:
+def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = ACCOUNT) -> ApiServer:
     """The service account of this pod. Its token is replaced about every hour, so it is read anew each time.
 
     Raises:
@@ -65,10 +65,10 @@ def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = ACCOU
         message = "not in a pod with a service account; name a kubeconfig (--kubeconfig)"
         raise OptionError(message)
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-    return Login(server, authority.read_bytes() if authority.is_file() else None, token=_of_file(token))
+    return ApiServer(server, authority.read_bytes() if authority.is_file() else None, token=_of_file(token))
 
 
-def from_kubeconfig(files: list[Path], context: str | None = None) -> Login:
+def from_kubeconfig(files: list[Path], context: str | None = None) -> ApiServer:
     """The cluster and user of a context.
 
     Args:
@@ -92,7 +92,7 @@ def from_kubeconfig(files: list[Path], context: str | None = None) -> Login:
         message = f"{files[0]}: the server of context {name} is no address: {without_secrets(server)!r}"
         raise OptionError(message)
     certificate, key = _pem(user, "client-certificate", home), _pem(user, "client-key", home)
-    return Login(
+    return ApiServer(
         server.rstrip("/"),
         _pem(cluster, "certificate-authority", folder),
         verify=not cluster.get("insecure-skip-tls-verify"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ingest.files.prefetch import prefetch_one
-from ingest.prometheus.client.xor_chunks import STALE, DamagedChunkError, Decoded, decode, uvarints
+from ingest.prometheus.client.xor_chunks import STALE, DamagedChunkError, DecodedChunks, decode, uvarints
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -388,7 +388,7 @@ def _contents(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole]:
     return begin, length
 
 
-def _cleaned(labels: list[dict[str, str]], owners: Whole, decoded: Decoded, low_ms: int, high_ms: int) -> Samples:
+def _cleaned(labels: list[dict[str, str]], owners: Whole, decoded: DecodedChunks, low_ms: int, high_ms: int) -> Samples:
     """Samples without marks of ends, within the time, in order, each once. Chunks may overlap or reach further."""
     counts, times, bits = decoded
     sizes = np.bincount(owners, weights=counts, minlength=len(labels)).astype(np.int64)

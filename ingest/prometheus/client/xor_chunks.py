@@ -43,7 +43,7 @@ class DamagedChunkError(ValueError):
     """A chunk is not what a chunk can be."""
 
 
-class Decoded(NamedTuple):
+class DecodedChunks(NamedTuple):
     """Samples chunk by chunk: how many each has, epoch milliseconds, and values (`bits` are theirs)."""
 
     counts: Whole
@@ -56,7 +56,7 @@ class Decoded(NamedTuple):
         return self.bits.view(np.float64)
 
 
-def decode(data: Bytes, begin: Whole, length: Whole) -> Decoded:
+def decode(data: Bytes, begin: Whole, length: Whole) -> DecodedChunks:
     """All samples of the chunks that lie in `data` from `begin`, `length` bytes each, in their order.
 
     Raises:
@@ -76,7 +76,7 @@ def decode(data: Bytes, begin: Whole, length: Whole) -> Decoded:
     for low in range(0, order.size, LANES):
         some = order[low : low + LANES]
         _Lanes(padded, words, begin[some], length[some]).run(counts[some], first[some], times, bits)
-    return Decoded(counts, times, bits)
+    return DecodedChunks(counts, times, bits)
 
 
 def uvarints(data: Bytes, at: Whole) -> tuple[Bits, Whole]:

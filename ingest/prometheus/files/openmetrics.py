@@ -15,7 +15,7 @@ import polars as pl
 
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.files import by_source
-from ingest.prometheus.files.openmetrics_parser import AHEAD_S, NO_LINE, Reading
+from ingest.prometheus.files.openmetrics_parser import AHEAD_S, NO_LINE, TextReader
 from ingest.prometheus.gpu import readings
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.gather import Gathering
@@ -60,7 +60,7 @@ def parse_openmetrics(
         InputError: the text is empty or of another kind, or none of its lines has a timestamp.
     """
     mapping = mapping or builtin()
-    reading = Reading(
+    reading = TextReader(
         origin,
         by_source.names(mapping),
         lambda labels: readings.refused(labels, mapping),

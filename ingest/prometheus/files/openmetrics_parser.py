@@ -76,7 +76,7 @@ class Text(NamedTuple):
 
 
 @dataclass
-class Reading:
+class TextReader:
     """One text that is being read.
 
     Attributes:

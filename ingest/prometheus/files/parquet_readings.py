@@ -45,7 +45,7 @@ BATCH: Final = 1 << 20
 _UNWANTED, _UNPLACED = -1, -2
 
 
-class Columns(NamedTuple):
+class ReadingColumns(NamedTuple):
     """Which column is what."""
 
     name: str
@@ -53,16 +53,16 @@ class Columns(NamedTuple):
     value: str
 
 
-def columns_of_readings(columns: Collection[str]) -> Columns | None:
+def columns_of_readings(columns: Collection[str]) -> ReadingColumns | None:
     """Which columns of a file are name, time and value of readings; None where one of them is missing."""
     matched_columns = [next((name for name in names if name in columns), None) for names in (NAMES, TIMES, VALUES)]
     name, time, value = matched_columns
-    return Columns(name, time, value) if name and time and value else None
+    return ReadingColumns(name, time, value) if name and time and value else None
 
 
 def parse_readings(
     data: bytes,
-    columns: Columns,
+    columns: ReadingColumns,
     *,
     origin: str,
     cluster: str,
@@ -97,7 +97,9 @@ def _batches(data: bytes, origin: str) -> Iterator[pl.DataFrame]:
 class _Reading:
     """One file that is being read."""
 
-    def __init__(self, origin: str, columns: Columns, mapping: Mapping, gathering: Gathering, latest_s: float) -> None:
+    def __init__(
+        self, origin: str, columns: ReadingColumns, mapping: Mapping, gathering: Gathering, latest_s: float
+    ) -> None:
         self.origin, self.columns, self.mapping = origin, columns, mapping
         self.gathering, self.latest_s = gathering, latest_s
         self.wanted = sorted(by_source.names(mapping))

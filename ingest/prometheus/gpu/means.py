@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from ingest.prometheus.gpu.samples import Judged, judge, of_whole_gpus, warnings_of, wide
+from ingest.prometheus.gpu.samples import JudgedValues, judge, of_whole_gpus, warnings_of, wide
 from ingest.prometheus.series.labels import SAMPLES, as_ratios, in_percent, is_blank
 from ingest.prometheus.series.node_turns import node_turns
 from ingest.tables import GPU_SAMPLES, conform, empty
@@ -61,7 +61,7 @@ class Means(NamedTuple):
         )
 
 
-class Made(NamedTuple):
+class AverageRows(NamedTuple):
     """GPU_SAMPLES of averages, sorted; how many averages there were, and how many of them count; the warnings."""
 
     frame: pl.DataFrame
@@ -80,7 +80,7 @@ def means_of(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> 
     )
 
 
-def samples_of(parts: Sequence[Means], spec: ScrapeSpec) -> Made:
+def samples_of(parts: Sequence[Means], spec: ScrapeSpec) -> AverageRows:
     """The samples of all averages of a load."""
     percents = _percents(parts, spec)
     frames, n_good, strange, n_percents = [empty(GPU_SAMPLES)], 0, Counter[str](), 0
@@ -90,8 +90,8 @@ def samples_of(parts: Sequence[Means], spec: ScrapeSpec) -> Made:
         n_good += judged.good.height
         strange += judged.strange
         n_percents += judged.n_percents
-    warnings = warnings_of(Judged(empty({}), strange, n_percents), percents)
-    return Made(pl.concat(frames), sum(part.times.size for part in parts), n_good, warnings)
+    warnings = warnings_of(JudgedValues(empty({}), strange, n_percents), percents)
+    return AverageRows(pl.concat(frames), sum(part.times.size for part in parts), n_good, warnings)
 
 
 def _rows(values: pl.DataFrame, spec: ScrapeSpec) -> pl.DataFrame:

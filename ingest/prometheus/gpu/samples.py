@@ -48,7 +48,7 @@ class Usable(NamedTuple):
     warnings: list[LoadWarning]
 
 
-class Judged(NamedTuple):
+class JudgedValues(NamedTuple):
     """Some of the values of a load.
 
     Attributes:
@@ -74,15 +74,15 @@ def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
     return Usable(judged.good, exported.height - judged.good.height, warnings_of(judged, percents))
 
 
-def judge(exported: pl.DataFrame, percents: Sequence[str], mapping: Mapping | None = None) -> Judged:
+def judge(exported: pl.DataFrame, percents: Sequence[str], mapping: Mapping | None = None) -> JudgedValues:
     """Some of the values of a load (SAMPLES without blanks); the names of `percents` count in percent."""
     values = in_base_units(exported.filter(~pl.col("name").is_in(percents)), mapping)
     good = values.drop_nulls("value").select(LONG.keys())
     strange = values.filter(pl.col("value").is_null())["name"].value_counts().rows()
-    return Judged(good, Counter(dict(strange)), exported.height - values.height)
+    return JudgedValues(good, Counter(dict(strange)), exported.height - values.height)
 
 
-def warnings_of(judged: Judged, percents: list[str]) -> list[LoadWarning]:
+def warnings_of(judged: JudgedValues, percents: list[str]) -> list[LoadWarning]:
     """The warnings about what was left out of a load."""
     warnings = [LoadWarning("values_implausible", count, name) for name, count in sorted(judged.strange.items())]
     return [*warnings, _of_percents(percents, judged.n_percents)] if percents else warnings

@@ -27,7 +27,7 @@ from ingest.prometheus.gpu.means import Means, means_of, samples_of
 from ingest.prometheus.gpu.samples import too_sparse
 from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.prometheus.series.labels import (
     LOCATION_LABELS,
     NODE_LABELS,
@@ -330,5 +330,5 @@ def no_metrics(url: str, spec: ScrapeSpec, others: Sequence[str]) -> LoadWarning
     return LoadWarning("no_samples", None, detail)
 
 
-READER: Final = Reader(SOURCE, lambda spec: (*spec.mapping.of_gpus, *XID_NAMES), read)
+READER: Final = SourceReader(SOURCE, lambda spec: (*spec.mapping.of_gpus, *XID_NAMES), read)
 """Samples of GPUs, and their XIDs."""

@@ -64,7 +64,7 @@ TARGETS: Final[Schema] = {
 """
 
 
-class Gathered(NamedTuple):
+class CondensedSeries(NamedTuple):
     """RUNS and TARGETS, the series that were refused (as they were read: why), and when the first and last reading was.
 
     `readings` counts those after the time from which on they count, `blanks` those of them that are none.
@@ -79,7 +79,7 @@ class Gathered(NamedTuple):
     last: int | None
 
 
-class Part(NamedTuple):
+class CondensedBatch(NamedTuple):
     """What is kept of a batch: RUNS, how many readings count, how many of them are blank, and when the others were."""
 
     runs: pl.DataFrame
@@ -100,7 +100,7 @@ class _About(NamedTuple):
 
 
 @dataclass
-class Gathering:
+class Condenser:
     """Takes batches of readings; then gives what is kept of them. Those up to `counted_from` do not count as read.
 
     A transport that fails midway begins anew, and its earlier batches are void: `condensed` only makes a part, and
@@ -116,7 +116,7 @@ class Gathering:
     _abouts: list[tuple[str, str, str, str, list[_About]]] = field(default_factory=list)
     _hosts: Hosts = field(default_factory=Hosts)
     _refused: dict[str, str] = field(default_factory=dict)
-    _parts: list[Part] = field(default_factory=list)
+    _parts: list[CondensedBatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for number, rule in enumerate(self.rules):
@@ -136,11 +136,11 @@ class Gathering:
         """Take in a batch. A series may be in several."""
         self.take(self.condensed(samples))
 
-    def take(self, part: Part) -> None:
+    def take(self, part: CondensedBatch) -> None:
         """Take in what was made of a batch."""
         self._parts.append(part)
 
-    def condensed(self, samples: Samples) -> Part:
+    def condensed(self, samples: Samples) -> CondensedBatch:
         """What is kept of a batch."""
         metrics = [labels.get("__name__", "") for labels in samples.labels]
         numbers = np.array([self._number(labels) for labels in samples.labels], np.int64)
@@ -155,7 +155,7 @@ class Gathering:
         values = _masked(
             samples.values[valid], np.array([self._masks.get(name, 0) for name in metrics], np.int64)[series]
         )
-        return Part(
+        return CondensedBatch(
             _runs(series, numbers[series], samples.times[valid], values, widths[series]),
             int(counted.sum()),
             int((counted & ~valid).sum()),
@@ -167,7 +167,7 @@ class Gathering:
     def _since(self) -> int:
         return -(1 << 62) if self.counted_from is None else round(self.counted_from.timestamp() * 1000)
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> CondensedSeries:
         """All that was taken in."""
         runs = pl.concat([pl.DataFrame(schema=RUNS), *(part.runs for part in self._parts)])
         # Series that became one: what was read of them at the same time is one reading.
@@ -182,7 +182,7 @@ class Gathering:
                     what = (about.rule, node, about.gpu, about.device, about.code)
                     rows.append((number, name, *what, f"{node} {witness}", kin, identity))
         targets = pl.DataFrame(rows, schema=TARGETS, orient="row")
-        return Gathered(
+        return CondensedSeries(
             runs.select(*RUNS),
             targets,
             refused,

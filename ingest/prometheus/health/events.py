@@ -14,7 +14,7 @@ import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.health import xid
-from ingest.prometheus.health.condense import Gathered, Gathering
+from ingest.prometheus.health.condense import CondensedSeries, Condenser
 from ingest.prometheus.health.rules import Rule, builtin
 from ingest.prometheus.health.xid import ECHO_S, FIRST_SEEN
 from ingest.prometheus.series.labels import SOURCE as GPU_SOURCE
@@ -76,14 +76,14 @@ def from_raw(
         until: up to when there are readings. None: the last one's time.
         rules: the builtin ones if None.
     """
-    gathering = Gathering(builtin() if rules is None else rules, reported_before)
+    gathering = Condenser(builtin() if rules is None else rules, reported_before)
     for samples in batches:
         gathering.add(samples)
     return health_events(gathering, cluster=cluster, reported_before=reported_before, until=until)
 
 
 def health_events(
-    gathering: Gathering, *, cluster: str, reported_before: datetime | None = None, until: datetime | None = None
+    gathering: Condenser, *, cluster: str, reported_before: datetime | None = None, until: datetime | None = None
 ) -> HealthEvents:
     """What was gathered as events: see `from_raw`."""
     gathered = gathering.gathered()
@@ -119,7 +119,7 @@ _TARGET: Final = ("node", "gpu", "device", "kind", "code")
 _GONE, _FORGET = GONE_S * 1000, FORGET_S * 1000
 
 
-def _edges(gathered: Gathered, rules: Sequence[Rule], until: int) -> pl.DataFrame:
+def _edges(gathered: CondensedSeries, rules: Sequence[Rule], until: int) -> pl.DataFrame:
     """_EDGEs of all rules that are known by `until`, without those that only repeat another series."""
     targets = gathered.targets.join(_as_frame(rules), on="rule", maintain_order="left")
     here = _presence(gathered)
@@ -163,7 +163,7 @@ def _steps(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.with_columns(gap=gap, before=pl.when(gap <= _FORGET).then(before))
 
 
-def _presence(gathered: Gathered) -> pl.DataFrame:
+def _presence(gathered: CondensedSeries) -> pl.DataFrame:
     """From when to when each witness had any reading, without gaps of more than GONE_S."""
     witnesses = gathered.targets.select("series", "witness").unique()
     return _unions(gathered.runs.join(witnesses, on="series").select("witness", "low", "high"), ["witness"])
@@ -309,7 +309,7 @@ def _shares(readings: pl.DataFrame) -> pl.DataFrame:
     return _as_edges(_not_going_on(bad))
 
 
-def _gone(gathered: Gathered, targets: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
+def _gone(gathered: CondensedSeries, targets: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
     """What was read for a while, and then not for GONE_S, while its witness reported the same about others.
 
     A collector that fails reports none of them.

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.prometheus.client.raw import ServerReader
-from ingest.prometheus.health.condense import Gathering
+from ingest.prometheus.health.condense import Condenser
 from ingest.prometheus.health.events import LOOKBACK_S, SOURCE, health_events
 from ingest.prometheus.health.rules import builtin
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.prometheus.series.hosts import HOST_INFO
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 
@@ -36,7 +36,7 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
         Each reading of the segment is a row; a series without a location is a rejected one. `covers_from` and
         `covers_until` are its first and last reading's times, whether anything happened or not.
     """
-    gathering = Gathering(builtin(), since)
+    gathering = Condenser(builtin(), since)
     if set(names) != {HOST_INFO}:
         transport = ServerReader(server, spec.selector, timedelta(seconds=spec.interval_s))
         looked_back = since - timedelta(seconds=LOOKBACK_S)
@@ -63,5 +63,5 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
     )
 
 
-READER: Final = Reader(SOURCE, lambda _: Gathering(builtin()).names, read)
+READER: Final = SourceReader(SOURCE, lambda _: Condenser(builtin()).names, read)
 """What went wrong with GPUs, memory, links, filesystems and nodes."""

@@ -7,7 +7,7 @@
     device = ["device", "port"]
 
 The entries of a [[family]] also have the family's keys. People add their own to these in the configuration
-(`[[prometheus.metric]]`), with the same keys; `Metric` explains them.
+(`[[prometheus.metric]]`), with the same keys; `MappedMetric` explains them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MappingError(ValueError):
 
 
 @dataclass(frozen=True)
-class Metric:
+class MappedMetric:
     """One exported metric, and what it fills.
 
     Several exported names of one device (GPU) are the same quantity by several names: the largest counts.
@@ -139,14 +139,14 @@ def quoted(text: str) -> str:
 class Mapping:
     """All metrics that are read. One exported name may fill several things (by `where`)."""
 
-    metrics: tuple[Metric, ...]
+    metrics: tuple[MappedMetric, ...]
 
-    def of(self, table: Table) -> tuple[Metric, ...]:
+    def of(self, table: Table) -> tuple[MappedMetric, ...]:
         """Those of a table."""
         return tuple(metric for metric in self.metrics if metric.table == table)
 
     @cached_property
-    def of_gpus(self) -> dict[str, Metric]:
+    def of_gpus(self) -> dict[str, MappedMetric]:
         """Those of `gpu_samples` by their exported names."""
         return {metric.name: metric for metric in self.of("gpu_samples")}
 
@@ -188,7 +188,7 @@ def _entries(tables: dict[str, Any]) -> list[dict[str, Any]]:
     return alone
 
 
-def _agreed(remaining: Sequence[Metric], more: Sequence[Metric], origin: str) -> None:
+def _agreed(remaining: Sequence[MappedMetric], more: Sequence[MappedMetric], origin: str) -> None:
     """Check new entries against each other and the existing ones.
 
     Raises:
@@ -219,7 +219,7 @@ def _agreed(remaining: Sequence[Metric], more: Sequence[Metric], origin: str) ->
             )
 
 
-def parse_metric(entry: object, *, origin: str) -> Metric:
+def parse_metric(entry: object, *, origin: str) -> MappedMetric:
     """An entry of a mapping.
 
     Raises:
@@ -245,7 +245,7 @@ def parse_metric(entry: object, *, origin: str) -> Metric:
     table, column = values.pop("fills")
     if table == "gpu_samples" and column in GPU_RATIOS:
         values.setdefault("high", 1 / values.get("scale", 1.0))
-    metric = Metric(table=table, column=column, **values)
+    metric = MappedMetric(table=table, column=column, **values)
     _together(metric, values, where)
     return metric
 
@@ -254,7 +254,7 @@ class _WrongError(ValueError):
     """What is wrong with the value of a key."""
 
 
-def _together(metric: Metric, entry: Labels[str, Any], where: str) -> None:
+def _together(metric: MappedMetric, entry: Labels[str, Any], where: str) -> None:
     """Check the keys of an entry together.
 
     Raises:

@@ -36,7 +36,7 @@ class Readings(NamedTuple):
     values: Real
 
 
-class Window(NamedTuple):
+class CellRange(NamedTuple):
     """The requested cells, `width_ms` each: those that begin from `low_ms` on and before `high_ms`."""
 
     width_ms: int
@@ -59,7 +59,7 @@ class Window(NamedTuple):
         return np.asarray(up_to[stops] - up_to[stops - samples.sizes])
 
 
-class Limits(NamedTuple):
+class CounterLimits(NamedTuple):
     """Between which values those of a use can lie, by its number."""
 
     low: Real
@@ -73,13 +73,13 @@ class Gauges(NamedTuple):
     strange: Whole
 
 
-def of_gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
+def of_gauges(readings: Readings, limits: CounterLimits, window: CellRange) -> Gauges:
     """The cells of gauges."""
     blocks = [_gauges(Readings(*block), limits, window) for block in in_blocks(*readings)]
     return Gauges(pl.concat([block.rows for block in blocks]), np.concatenate([block.strange for block in blocks]))
 
 
-def _gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
+def _gauges(readings: Readings, limits: CounterLimits, window: CellRange) -> Gauges:
     """The same of a block."""
     uses, sizes, times, values = readings
     owners = np.repeat(uses, sizes)
@@ -96,14 +96,14 @@ def _gauges(readings: Readings, limits: Limits, window: Window) -> Gauges:
     return Gauges(rows, owners[window.has_read(times) & ~good])
 
 
-class Counted(NamedTuple):
+class CounterIncreases(NamedTuple):
     """The increases of counters in requested cells, and which values are impossible."""
 
     grown: Grown
     strange: Whole
 
 
-def of_counters(readings: Readings, window: Window) -> Counted:
+def of_counters(readings: Readings, window: CellRange) -> CounterIncreases:
     """The cells of counters."""
     grown_cells = grown(*readings, width_ms=window.width_ms)
     increases_here = Increases(*where(window.has(grown_cells.increases.cells), grown_cells.increases))
@@ -111,7 +111,7 @@ def of_counters(readings: Readings, window: Window) -> Counted:
     whose = readings.uses[:0]
     if strange.any():
         whose = np.repeat(readings.uses, readings.sizes)[strange & window.has_read(readings.times)]
-    return Counted(grown_cells._replace(increases=increases_here), whose)
+    return CounterIncreases(grown_cells._replace(increases=increases_here), whose)
 
 
 def where(keep: Flags, columns: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S, ServerReader
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.prometheus.series.labels import bare_host
 from ingest.tables import NODE_ALIASES, REJECTS, Parsed, SourceName, empty
 
@@ -121,5 +121,5 @@ def _moment(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-READER: Final = Reader(SOURCE, lambda _: (POD_INFO,), read)
+READER: Final = SourceReader(SOURCE, lambda _: (POD_INFO,), read)
 """Which Slurm node is which pod on which host."""

@@ -23,7 +23,7 @@ from ingest.plausible import LONGEST_NAME
 from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.node import kubernetes_nodes
 from ingest.prometheus.node.kubernetes_gpus import gpus_of_resource, label_of
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.tables import REJECTS, Parsed, SourceName, columns_of, empty
 
 if TYPE_CHECKING:
@@ -233,5 +233,5 @@ def _moment(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-READER: Final = Reader(SOURCE, lambda _: NAMES, read)
+READER: Final = SourceReader(SOURCE, lambda _: NAMES, read)
 """Who held GPUs where and when, and how the nodes were."""

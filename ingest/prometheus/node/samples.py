@@ -39,8 +39,8 @@ from ingest.plausible import of_telemetry
 from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.node.cells import (
     NEVER,
-    Limits,
-    Window,
+    CellRange,
+    CounterLimits,
     edges_and_steps,
     median,
     of_counters,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from ingest.prometheus.client.remote_read import Samples
     from ingest.prometheus.client.xor_chunks import Whole
-    from ingest.prometheus.mapping.mapping import Mapping, Metric, Table
+    from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, Table
     from ingest.tables import Schema
 
     Real = npt.NDArray[np.float64]
@@ -80,7 +80,7 @@ _NAMES_SHOWN: Final = 5
 _FRAMES: Final[dict[str, Schema]] = {"node_samples": NODE_SAMPLES, "cluster_samples": CLUSTER_SAMPLES}
 
 
-class Counts(NamedTuple):
+class ReadingCounts(NamedTuple):
     """Readings within the requested time, of requested series.
 
     Attributes:
@@ -94,7 +94,7 @@ class Counts(NamedTuple):
     refused: int
 
 
-class Made(NamedTuple):
+class SampleRows(NamedTuple):
     """The rows of readings.
 
     Attributes:
@@ -109,7 +109,7 @@ class Made(NamedTuple):
     frame: pl.DataFrame
     refused: dict[str, str]
     warnings: list[LoadWarning]
-    counts: Counts
+    counts: ReadingCounts
     latest_ms: int
     last_ms: Whole
 
@@ -123,7 +123,7 @@ def from_raw(
     interval_s: int,
     since: datetime | None = None,
     until: datetime | None = None,
-) -> Made:
+) -> SampleRows:
     """Rows of a table from readings; see above.
 
     Args:
@@ -184,7 +184,7 @@ class NodeReadings:
     Attributes are the arguments of `from_raw`; `hosts` may have hosts that other sources reported.
     """
 
-    metrics: Sequence[Metric]
+    metrics: Sequence[MappedMetric]
     table: Table
     cluster: str
     interval_s: int
@@ -195,7 +195,7 @@ class NodeReadings:
     def __post_init__(self) -> None:
         self._width = self.interval_s * 1000
         low = -NEVER if self.since is None else _epoch_ms(self.since)
-        self._window = Window(self._width, low, NEVER if self.until is None else _epoch_ms(self.until))
+        self._window = CellRange(self._width, low, NEVER if self.until is None else _epoch_ms(self.until))
         self._entries: dict[str, list[int]] = {}
         for number, metric in enumerate(self.metrics):
             self._entries.setdefault(metric.name, []).append(number)
@@ -234,7 +234,7 @@ class NodeReadings:
         is_counter = limits[uses, 0] > 0
         counters = of_counters(picked(samples, places[is_counter], uses[is_counter]), self._window)
         read = picked(samples, places[~is_counter], uses[~is_counter])
-        gauges = of_gauges(read, Limits(limits[:, 1], limits[:, 2]), self._window)
+        gauges = of_gauges(read, CounterLimits(limits[:, 1], limits[:, 2]), self._window)
         return Batch(
             np.array([series for _, series, _ in used], np.int64),
             self._window.n_read(samples)[[at for at, _, _ in used]],
@@ -313,14 +313,14 @@ class NodeReadings:
         self._jumps |= set(metrics.gather(values.filter(beyond)["target"]))
         return values.filter(~beyond)
 
-    def made(self) -> Made:
+    def made(self) -> SampleRows:
         """The rows of all that was taken."""
         self.finalize(None)
         frame = combined(self._settled, self.table, interval_s=self.interval_s)
         warnings = [*self._of_strange(), *self._of_jumps(), *self._of_sparse(frame), *self._of_silent()]
         counters = [use for use, limits in enumerate(self._limits) if limits[0] and not self._is_refused[use]]
         last = self._counters.last_ms(np.array(counters, np.int64))
-        return Made(frame, self._refused, warnings, self._counts(), self._latest, last)
+        return SampleRows(frame, self._refused, warnings, self._counts(), self._latest, last)
 
     def _judged(self) -> tuple[list[tuple[str, str, str]], pl.DataFrame]:
         """What there are rows of (node, metric, device, in order), and USES; takes note of series that are refused."""
@@ -368,13 +368,13 @@ class NodeReadings:
         joined = values.join(nodes, on="target").join(edges, on="node")
         return joined.with_columns(begin_ms=begin, observed_ms=end - begin).select(VALUES.keys())
 
-    def _counts(self) -> Counts:
+    def _counts(self) -> ReadingCounts:
         owners, refused = np.array([use.series for use in self._uses], np.int64), self._is_refused
         strange, read = _room(self._n_strange, len(self._uses)), _room(self._n_read, len(self._known))
         left_out = np.zeros(read.size, np.int64)
         np.maximum.at(left_out, owners[~refused], strange[~refused])
         gone = int(read[np.unique(owners[refused])].sum())
-        return Counts(int(read.sum() - left_out.sum()) - gone, int(left_out.sum()), gone)
+        return ReadingCounts(int(read.sum() - left_out.sum()) - gone, int(left_out.sum()), gone)
 
     # --- warnings
 
@@ -446,7 +446,7 @@ def _all(parts: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
     return pl.concat([empty(schema), *parts])
 
 
-def _limits(metric: Metric) -> tuple[bool, float, float]:
+def _limits(metric: MappedMetric) -> tuple[bool, float, float]:
     """Whether it is a counter, and between which values (of gauges) one can be."""
     most = of_telemetry(metric.column).most / metric.scale
     return metric.counter, metric.low, most if metric.high is None else min(metric.high * (1 + SLACK), most)

@@ -17,8 +17,8 @@ import polars as pl
 from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.mapping.mapping import quoted
-from ingest.prometheus.node.samples import Counts, Made, NodeReadings, combined
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.node.samples import NodeReadings, ReadingCounts, SampleRows, combined
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.prometheus.series.hosts import HOST_INFO, Hosts
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ingest.prometheus.client.server import Server
-    from ingest.prometheus.mapping.mapping import Mapping, Metric, Table
+    from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, Table
     from ingest.tables import SourceName
 
 SOURCE: Final = "prometheus.node"
@@ -67,7 +67,7 @@ def read_table(
 ) -> Parsed:
     """Telemetry of one table; see `read`."""
     hosts = Hosts()
-    made: list[Made] = []
+    made: list[SampleRows] = []
     for some, matchers in questions(spec.mapping, table, names):
         metrics = spec.mapping.of(table)
         readings = NodeReadings(metrics, table, spec.cluster, spec.interval_s, since, until, hosts)
@@ -85,7 +85,9 @@ def read_table(
         orient="row",
     )
     begin, finish = covered(frame, until, made, spec.interval_s)
-    counts = Counts(*map(sum, zip(*(each.counts for each in made), strict=True))) if made else Counts(0, 0, 0)
+    counts = (
+        ReadingCounts(*map(sum, zip(*(each.counts for each in made), strict=True))) if made else ReadingCounts(0, 0, 0)
+    )
     return Parsed(
         source,
         frozenset({spec.cluster}),
@@ -136,7 +138,7 @@ def questions(mapping: Mapping, table: Table, names: Sequence[str]) -> Iterator[
                 begin = at
 
 
-def _needed(metrics: Sequence[Metric]) -> tuple[str, ...]:
+def _needed(metrics: Sequence[MappedMetric]) -> tuple[str, ...]:
     """Label matchers of the series that any of the metrics of one name is made of; none where that may be every one."""
     alone = {tuple(metric.matchers()) for metric in metrics}
     if len(alone) == 1:
@@ -150,7 +152,7 @@ def _needed(metrics: Sequence[Metric]) -> tuple[str, ...]:
 
 
 def covered(
-    frame: pl.DataFrame, until: datetime, made: Sequence[Made], interval_s: int
+    frame: pl.DataFrame, until: datetime, made: Sequence[SampleRows], interval_s: int
 ) -> tuple[datetime | None, datetime | None]:
     """From when to when samples are complete.
 
@@ -176,5 +178,5 @@ def _names(spec: ScrapeSpec) -> Sequence[str]:
     return (*spec.mapping.names("node_samples"), HOST_INFO)
 
 
-READER: Final = Reader(SOURCE, _names, read)
+READER: Final = SourceReader(SOURCE, _names, read)
 """CPUs, memory, networks, disks and filesystems of nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingest.prometheus.node.server import read_table
-from ingest.prometheus.reader import Reader, ScrapeSpec
+from ingest.prometheus.reader import ScrapeSpec, SourceReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,5 +33,5 @@ def _names(spec: ScrapeSpec) -> Sequence[str]:
     return spec.mapping.names("cluster_samples")
 
 
-READER: Final = Reader(SOURCE, _names, read)
+READER: Final = SourceReader(SOURCE, _names, read)
 """GPUs, nodes and jobs as the scheduler counts them."""

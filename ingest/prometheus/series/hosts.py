@@ -16,7 +16,7 @@ from ingest.prometheus.series.labels import ADDRESS_LABELS, NODE_LABELS, bare_ho
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ingest.prometheus.mapping.mapping import Metric
+    from ingest.prometheus.mapping.mapping import MappedMetric
 
 HOST_INFO: Final = "node_uname_info"
 """A series of node_exporter's whose label `nodename` is the name of the host."""
@@ -52,7 +52,7 @@ class Identity(NamedTuple):
     rest: tuple[tuple[str, str], ...]
 
 
-def identify(metric: Metric, labels: Mapping[str, str]) -> Identity:
+def identify(metric: MappedMetric, labels: Mapping[str, str]) -> Identity:
     """Identify a series by its labels. Rows of clusters have no node: labels that may name one are kept.
 
     >>> from ingest.prometheus.mapping.mapping import Metric

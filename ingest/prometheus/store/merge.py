@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from ingest.prometheus.gpu.samples import end
-from ingest.prometheus.tables import GPUS, Table
+from ingest.prometheus.tables import GPUS, SampleTable
 
 _US: Final = 1_000_000
 
@@ -15,7 +15,7 @@ SEAM: Final = 10
 """Rows of GPUs that are apart by less than the interval through this are not."""
 
 
-def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table = GPUS) -> pl.DataFrame:
+def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: SampleTable = GPUS) -> pl.DataFrame:
     """Both as one, sorted by series and time; no two rows of a series cover the same time.
 
     Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
@@ -70,7 +70,7 @@ def _without_seams(rows: pl.DataFrame, interval_s: int) -> pl.DataFrame:
     return touching.select(rows.columns)
 
 
-def _filled(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table) -> pl.DataFrame:
+def _filled(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: SampleTable) -> pl.DataFrame:
     """Rows with the values that they lack, where a shorter row that they overlap within their cell has one."""
     parts = others.filter(pl.col("interval_s") < interval_s)
     if len(of.values) == 1 or parts.is_empty():
@@ -99,7 +99,7 @@ def _filled(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table
 
 
 def _not_overlapping(
-    rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table, *, longer: bool
+    rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: SampleTable, *, longer: bool
 ) -> pl.DataFrame:
     """What is left of rows where others within their cell of the grid go before them; the rest as it is.
 
@@ -135,7 +135,7 @@ def _not_overlapping(
     return pl.concat([rows.join(cut, on=list(of.key), how="anti"), trimmed.select(rows.columns)])
 
 
-def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: Table) -> pl.DataFrame:
+def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: SampleTable) -> pl.DataFrame:
     """Old rows that no new row overlaps."""
     if old.is_empty():
         return old.select(of.schema.keys())

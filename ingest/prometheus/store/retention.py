@@ -14,7 +14,7 @@ import polars as pl
 
 from ingest.iso_time import iso
 from ingest.prometheus.store.samples import roll_up
-from ingest.prometheus.tables import GPUS, NODES, Table
+from ingest.prometheus.tables import GPUS, NODES, SampleTable
 from ingest.tables import conform
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def retain(writer: Writer, settings: TelemetrySettings, *, now: datetime) -> lis
     return removals
 
 
-def _roll_up_what_is_not(writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date) -> None:
+def _roll_up_what_is_not(writer: Writer, settings: TelemetrySettings, of: SampleTable, cluster: str, day: date) -> None:
     """Make the roll-ups that a day's samples lack: no sample goes of which nothing would be left."""
     begin = datetime.combine(day, time(), UTC)
     missing = writer.query(_MISSING[of.name], cluster=cluster, since=begin, until=begin + timedelta(days=1))

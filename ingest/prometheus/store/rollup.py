@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.prometheus.gpu.samples import ACTIVE, HOUR_S
-from ingest.prometheus.tables import GPUS, NODES, Table
+from ingest.prometheus.tables import GPUS, NODES, SampleTable
 from ingest.tables import GPU_HOURS, NODE_HOURS, REAL, Schema, conform, empty
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ QUANTILE: Final = 0.95
 
 
 @dataclass(frozen=True)
-class Activity:
+class ActivityThresholds:
     """From which value on a GPU counts as active; utilisation must exceed its own."""
 
     tensor: float
@@ -26,7 +26,9 @@ class Activity:
     gpu_util: float
 
 
-def rolled_up(samples: pl.DataFrame, activity: Activity, thresholds: Mapping[str, float] | None = None) -> pl.DataFrame:
+def rolled_up(
+    samples: pl.DataFrame, activity: ActivityThresholds, thresholds: Mapping[str, float] | None = None
+) -> pl.DataFrame:
     """GPU_HOURS of samples: for each GPU and hour a row per metric that it has, and one of its activity.
 
     The mean is weighted by time; the 95th percentile is over the samples. An hour gets the samples that begin in it.
@@ -59,7 +61,7 @@ def nodes_rolled_up(samples: pl.DataFrame, thresholds: Mapping[str, float] | Non
     return _rows(_of_metric(hours, NODES, "value"), NODE_HOURS, list(NODES.key))
 
 
-def _active(activity: Activity) -> pl.Expr:
+def _active(activity: ActivityThresholds) -> pl.Expr:
     """1 where a GPU is active, 0 where it is not, null where no metric shows it."""
     return (
         pl.when(pl.col("tensor_active").is_not_null())
@@ -76,7 +78,7 @@ def _as_stored(threshold: float | None) -> pl.Expr:
     return pl.lit(threshold, dtype=pl.Float32)
 
 
-def _hours(samples: pl.DataFrame, of: Table, limits: Mapping[str, pl.Expr]) -> pl.DataFrame:
+def _hours(samples: pl.DataFrame, of: SampleTable, limits: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """For each series and hour, of every value of `limits`: NAME:sum, :seconds, :max, :p95, :above and :limit.
 
     The samples of an hour are added up in the order of time, so that the same samples give the same sum.
@@ -101,7 +103,7 @@ def _hours(samples: pl.DataFrame, of: Table, limits: Mapping[str, pl.Expr]) -> p
     return base.with_columns(made).group_by(*of.series_key, "ts", maintain_order=True).agg(aggregates)
 
 
-def _of_metric(hours: pl.DataFrame, of: Table, name: str) -> pl.DataFrame:
+def _of_metric(hours: pl.DataFrame, of: SampleTable, name: str) -> pl.DataFrame:
     """Rows of one metric, of the hours that it has."""
     seconds = pl.col(f"{name}:seconds")
     metric = [] if "metric" in of.series_key else [pl.lit(name).alias("metric")]

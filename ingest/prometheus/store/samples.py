@@ -19,8 +19,8 @@ from ingest.prometheus.series.node_turns import node_turns
 from ingest.prometheus.sources import source_named
 from ingest.prometheus.store import uuids
 from ingest.prometheus.store.merge import merge
-from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
-from ingest.prometheus.tables import GPUS, NODES, TABLES, Table
+from ingest.prometheus.store.rollup import ActivityThresholds, nodes_rolled_up, rolled_up
+from ingest.prometheus.tables import GPUS, NODES, TABLES, SampleTable
 from ingest.store.loads import Repetition, write_account
 from ingest.store.summary import added, without_rows
 from ingest.tables import HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
@@ -159,7 +159,7 @@ def _by_index(
 ) -> dict[str, list[pl.DataFrame]]:
     """The frames about GPUs, each in parts of which none names a GPU twice, by index where that is known."""
     if "gpu_uuids" in frames:
-        hours = uuids.Hours(partial(_write_hours, writer, GPUS), partial(roll_up, writer, settings, GPUS))
+        hours = uuids.HourWriter(partial(_write_hours, writer, GPUS), partial(roll_up, writer, settings, GPUS))
         uuids.write(writer, frames["gpu_uuids"], interval_s=settings.prometheus.interval_s, hours=hours)
     return {name: uuids.by_index(writer, frames[name]) for name in _OF_GPUS if name in frames}
 
@@ -240,7 +240,7 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str], mome
 # --- samples and their hours
 
 
-def _write_samples(writer: Writer, settings: TelemetrySettings, of: Table, samples: pl.DataFrame) -> None:
+def _write_samples(writer: Writer, settings: TelemetrySettings, of: SampleTable, samples: pl.DataFrame) -> None:
     """Merge samples into the days that they fall in, and roll up the hours that they touch.
 
     Only what is there of the same nodes in the same hours is read, and of that only what the new samples lie over is
@@ -256,7 +256,7 @@ def _write_samples(writer: Writer, settings: TelemetrySettings, of: Table, sampl
 
 
 def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
-    writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date, new: pl.DataFrame
+    writer: Writer, settings: TelemetrySettings, of: SampleTable, cluster: str, day: date, new: pl.DataFrame
 ) -> None:
     """The same of a day: merged and rolled up some nodes at a time, and written as one file."""
     changes = [_merge_nodes(writer, settings, of, cluster, day, some) for some in by_nodes(new, ROWS_AT_ONCE)]
@@ -266,7 +266,7 @@ def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
 
 
 def _merge_nodes(  # noqa: PLR0917 - as above
-    writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date, new: pl.DataFrame
+    writer: Writer, settings: TelemetrySettings, of: SampleTable, cluster: str, day: date, new: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Roll up the hours that the new samples of some nodes touch; returns which rows of the day go, and which come."""
     existing = _existing(writer, of, cluster, day, new)
@@ -300,17 +300,17 @@ def by_nodes(rows: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
         yield rows.filter(turns == turn)
 
 
-def roll_up(writer: Writer, settings: TelemetrySettings, of: Table, samples: pl.DataFrame) -> None:
+def roll_up(writer: Writer, settings: TelemetrySettings, of: SampleTable, samples: pl.DataFrame) -> None:
     """Write the hours of samples, which are all that there are of these hours; of clusters' counts there are none."""
     rules, thresholds = settings.rules, of_table(settings.telemetry.thresholds, of)
     if of is GPUS:
-        activity = Activity(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
+        activity = ActivityThresholds(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
         _write_hours(writer, of, rolled_up(samples, activity, thresholds))
     elif of is NODES:
         _write_hours(writer, of, nodes_rolled_up(samples, thresholds))
 
 
-def _existing(writer: Writer, of: Table, cluster: str, day: date, new: pl.DataFrame) -> pl.DataFrame:
+def _existing(writer: Writer, of: SampleTable, cluster: str, day: date, new: pl.DataFrame) -> pl.DataFrame:
     """Stored samples of the nodes of new samples, in the hours of a day that these touch."""
     begin = datetime.combine(day, time(), UTC)
     first, last = new.select(pl.col("ts").dt.truncate("1h").min().alias("a"), pl.col("ts").max().alias("b")).row(0)
@@ -330,7 +330,7 @@ def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)
 
 
-def of_table(thresholds: Mapping[str, float], of: Table) -> dict[str, float]:
+def of_table(thresholds: Mapping[str, float], of: SampleTable) -> dict[str, float]:
     """Thresholds of a table's metrics.
 
     >>> of_table({"gpu_samples.power_w": 700.0, "node_samples.load1": 64.0}, GPUS)
@@ -340,7 +340,7 @@ def of_table(thresholds: Mapping[str, float], of: Table) -> dict[str, float]:
     return {metric: value for (table, _, metric), value in named.items() if table == of.name}
 
 
-def _write_hours(writer: Writer, of: Table, hours: pl.DataFrame) -> None:
+def _write_hours(writer: Writer, of: SampleTable, hours: pl.DataFrame) -> None:
     """Write roll-ups; where one is there that knows more of the hour, that stays."""
     if hours.is_empty():
         return

@@ -26,7 +26,7 @@ _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Hours:
+class HourWriter:
     """How the hours of GPUs are written: `write` takes hours, `roll_up` all samples of some hours."""
 
     write: Callable[[pl.DataFrame], None]
@@ -51,7 +51,7 @@ def _indexes(writer: Writer, gpus: pl.DataFrame) -> pl.DataFrame:
     return uuids.indexes_of(gpus, writer.matching("gpu_uuids", gpus, keys=["cluster", "uuid"]))
 
 
-def write(writer: Writer, named: pl.DataFrame, *, interval_s: int, hours: Hours) -> None:
+def write(writer: Writer, named: pl.DataFrame, *, interval_s: int, hours: HourWriter) -> None:
     """Add UUIDs (GPU_UUIDS) to the known ones; what is stored of GPUs under one that is new gets the index."""
     existing = conform(writer.matching("gpu_uuids", named, keys=uuids.KEY), uuids.GPU_UUIDS)
     merged = uuids.merged(pl.concat([existing, named]))
@@ -66,7 +66,7 @@ def write(writer: Writer, named: pl.DataFrame, *, interval_s: int, hours: Hours)
         _rename_events(writer, indexes)
 
 
-def _rename_samples(writer: Writer, indexes: pl.DataFrame, interval_s: int, hours: Hours) -> None:
+def _rename_samples(writer: Writer, indexes: pl.DataFrame, interval_s: int, hours: HourWriter) -> None:
     """Samples and hours of GPUs with their `index`; `first_hour` and `last_hour` are those of their hours."""
     old = writer.matching("gpu_hours", indexes, keys=_PLACE)
     writer.delete("gpu_hours", indexes.select(_PLACE))

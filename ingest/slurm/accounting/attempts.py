@@ -43,7 +43,7 @@ GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
 
 
 @dataclass(frozen=True)
-class Facts:
+class AttemptRows:
     """Attempts as read, one per row, and the reason for each refusal by line.
 
     `until` is the last moment that each row covers, `lists` are the node lists that attempts held
@@ -62,7 +62,7 @@ class Facts:
 
 def read_facts(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
-) -> Facts:
+) -> AttemptRows:
     """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is passed."""
     columns = Columns(frame, timezone=timezone, origin=origin)
     table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
@@ -74,7 +74,7 @@ def read_facts(
     good = table.filter(bad.is_null())
     attempts = conform(good, ATTEMPTS)
     summaries, damaged = job_summaries(attempts["admin_comment"])
-    return Facts(
+    return AttemptRows(
         attempts=attempts,
         refused=refused,
         warnings=[*_warnings(columns, good), *damaged],

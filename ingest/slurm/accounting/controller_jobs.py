@@ -15,7 +15,7 @@ import polars as pl
 
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, MissingColumnError
-from ingest.slurm.accounting.gpu_requests import Request, detail, gpus_in
+from ingest.slurm.accounting.gpu_requests import GpuRequest, detail, gpus_in
 from ingest.slurm.formats.json_answer import Whole, Words, is_json, read_rows, whole, words
 from ingest.slurm.formats.nodelist import expand_column
 from ingest.slurm.formats.timestamps import read_instants
@@ -122,7 +122,7 @@ def _row_of_text(line: int, record: str) -> _Row:
         fields.setdefault(key, value)
     lists = _HELD.findall(record)
     held = _held_on([(nodes, gres) for nodes, gres in lists]) if lists else None
-    requested = Request(
+    requested = GpuRequest(
         total=gpus_in(fields.get("TresPerJob")),
         per_node=gpus_in(fields.get("TresPerNode")),
         per_task=gpus_in(fields.get("TresPerTask")),
@@ -178,7 +178,7 @@ def _of_json(data: bytes, context: ParseContext) -> list[_Row]:
 
 
 def _row_of_json(number: int, job: ControllerJob) -> _Row:
-    requested = Request(
+    requested = GpuRequest(
         total=gpus_in(job.tres_per_job),
         per_node=gpus_in(job.tres_per_node),
         per_task=gpus_in(job.tres_per_task),

@@ -40,7 +40,7 @@ _WHOLE: Final = re.compile(r"(\d{1,7})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Request:
+class GpuRequest:
     """What a submission requested. GPU counts by what they are per; None where it gives none.
 
     Attributes:
@@ -73,7 +73,7 @@ class Request:
         return float(self.per_task * tasks) if self.per_task is not None and tasks else None
 
 
-def read_submit_line(line: str) -> Request:
+def read_submit_line(line: str) -> GpuRequest:
     """The GPU options of sbatch, srun or salloc. Words from the script's or program's name on are its own arguments.
 
     >>> read_submit_line("sbatch -N 2 --gres=gpu:h100:8 train.sh --gpus 99").per_node
@@ -85,9 +85,9 @@ def read_submit_line(line: str) -> Request:
     """
     words = line.split()
     if not words or not _COMMAND.match(words[0]):
-        return Request()
+        return GpuRequest()
     options = dict(_options(words[1:]))
-    return Request(
+    return GpuRequest(
         total=_gpus(options.get("gpus")),
         per_node=_first(_gres(options.get("gres")), _gpus(options.get("gpus-per-node"))),
         per_task=_first(_gpus(options.get("gpus-per-task")), _gres(options.get("tres-per-task"))),

@@ -19,19 +19,19 @@ class Comments(msgspec.Struct, gc=False):
     job: str | None = None
 
 
-class Running(msgspec.Struct, gc=False):
+class ArrayTaskLimit(msgspec.Struct, gc=False):
     """How many tasks of an array may run at a time."""
 
     tasks: Whole = None
 
 
 class Most(msgspec.Struct, gc=False):
-    """The level above `Running`."""
+    """The level above `ArrayTaskLimit`."""
 
-    running: Running | None = None
+    running: ArrayTaskLimit | None = None
 
 
-class Limits(msgspec.Struct, gc=False):
+class LimitLevel(msgspec.Struct, gc=False):
     """The level above `Most`."""
 
     max: Most | None = None
@@ -41,7 +41,7 @@ class Array(msgspec.Struct, gc=False):
     """Which task of which array; `task` are those not yet split off, as ranges or a bitmap in hex."""
 
     job_id: Whole = None
-    limits: Limits | None = None
+    limits: LimitLevel | None = None
     task_id: Whole = None
     task: str | None = None
 
@@ -54,7 +54,7 @@ class Association(msgspec.Struct, gc=False):
     account: str | None = None
 
 
-class Signal(msgspec.Struct, gc=False):
+class JobSignal(msgspec.Struct, gc=False):
     """The signal that ended it: `signal_id` up to 0.0.39, `id` later."""
 
     signal_id: Whole = None
@@ -66,10 +66,10 @@ class Exit(msgspec.Struct, gc=False):
 
     status: Words = None
     return_code: Whole = None
-    signal: Signal | None = None
+    signal: JobSignal | None = None
 
 
-class Times(msgspec.Struct, gc=False):
+class JobTimes(msgspec.Struct, gc=False):
     """Epochs and durations in seconds, the limit in minutes."""
 
     submission: Whole = None
@@ -96,7 +96,7 @@ class Required(msgspec.Struct, gc=False, rename={"cpus": "CPUs"}):
     memory_per_node: Whole = None
 
 
-class Reservation(msgspec.Struct, gc=False):
+class JobReservation(msgspec.Struct, gc=False):
     """The reservation it ran in."""
 
     name: str | int | None = None
@@ -109,7 +109,7 @@ class State(msgspec.Struct, gc=False):
     reason: str | None = None
 
 
-class Tres(msgspec.Struct, gc=False):
+class TresRecord(msgspec.Struct, gc=False):
     """One resource and how much of it; memory in MB."""
 
     type: str
@@ -120,8 +120,8 @@ class Tres(msgspec.Struct, gc=False):
 class Resources(msgspec.Struct, gc=False):
     """Resources allocated and requested."""
 
-    allocated: list[Tres] = []
-    requested: list[Tres] = []
+    allocated: list[TresRecord] = []
+    requested: list[TresRecord] = []
 
 
 class Used(msgspec.Struct, gc=False):
@@ -144,7 +144,7 @@ class Usage(msgspec.Struct, gc=False):
 class StepResources(msgspec.Struct, gc=False):
     """Resources that a step was given, and what it used of them."""
 
-    allocated: list[Tres] = []
+    allocated: list[TresRecord] = []
     requested: Usage | None = None
 
 
@@ -172,7 +172,7 @@ class StepId(msgspec.Struct, gc=False):
     name: str | None = None
 
 
-class Counted(msgspec.Struct, gc=False):
+class TaskCount(msgspec.Struct, gc=False):
     """How many tasks, or nodes."""
 
     count: Whole = None
@@ -190,14 +190,14 @@ class Statistics(msgspec.Struct, gc=False):
     energy: Energy | None = None
 
 
-class Step(msgspec.Struct, gc=False):
+class StepRecord(msgspec.Struct, gc=False):
     """A step of a job."""
 
     tres: StepResources | None = None
     step: StepId | None = None
     time: StepTimes | None = None
-    tasks: Counted | None = None
-    nodes: Counted | None = None
+    tasks: TaskCount | None = None
+    nodes: TaskCount | None = None
     statistics: Statistics | None = None
 
 
@@ -214,12 +214,12 @@ class Key(msgspec.Struct, gc=False):
         return self.wckey if chosen or not self.wckey else f"*{self.wckey.removeprefix('*')}"
 
 
-class Job(msgspec.Struct, gc=False):
+class JobRecord(msgspec.Struct, gc=False):
     """One row of accounting. Its steps stay raw, and all other fields are ignored."""
 
     job_id: int
     state: State
-    time: Times
+    time: JobTimes
     account: str | None = None
     comment: Comments | None = None
     allocation_nodes: Whole = None
@@ -240,7 +240,7 @@ class Job(msgspec.Struct, gc=False):
     priority: Whole = None
     qos: str | None = None
     required: Required | None = None
-    reservation: Reservation | None = None
+    reservation: JobReservation | None = None
     restart_cnt: Whole = None
     sluid: str | None = None
     steps: msgspec.Raw = msgspec.Raw(b"")

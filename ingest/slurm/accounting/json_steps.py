@@ -8,13 +8,13 @@ import msgspec
 import polars as pl
 
 from ingest.delimited.header import words as names_of
-from ingest.slurm.accounting.json_job import CpuTime, Step, StepResources, StepTimes, Usage, Used
-from ingest.slurm.formats.json_answer import Rows, Whole, whole
+from ingest.slurm.accounting.json_job import CpuTime, StepRecord, StepResources, StepTimes, Usage, Used
+from ingest.slurm.formats.json_answer import AnswerRows, Whole, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ingest.slurm.accounting.json_job import Job
+    from ingest.slurm.accounting.json_job import JobRecord
 
 COLUMNS: Final = names_of(
     "jobidraw cluster start end elapsedraw suspended nnodes ntasks totalcpu maxrss maxrssnode maxrsstask "
@@ -22,10 +22,10 @@ COLUMNS: Final = names_of(
 )
 """sacct's names of what is taken from a step, in the order of `_row`."""
 
-_STEPS: Final = msgspec.json.Decoder(list[Step])
+_STEPS: Final = msgspec.json.Decoder(list[StepRecord])
 
 
-def step_rows(rows: Rows, cluster: str | None) -> pl.DataFrame:
+def step_rows(rows: AnswerRows, cluster: str | None) -> pl.DataFrame:
     """The steps of all jobs of an answer, all text. Those of a job whose steps cannot be read are left out.
 
     Args:
@@ -36,7 +36,7 @@ def step_rows(rows: Rows, cluster: str | None) -> pl.DataFrame:
     return pl.DataFrame(table, schema=dict.fromkeys(COLUMNS, pl.String()), orient="row")
 
 
-def _of_job(job: Job, cluster: str | None) -> Iterator[tuple[str | None, ...]]:
+def _of_job(job: JobRecord, cluster: str | None) -> Iterator[tuple[str | None, ...]]:
     if not bytes(job.steps):
         return
     try:
@@ -50,7 +50,7 @@ def _of_job(job: Job, cluster: str | None) -> Iterator[tuple[str | None, ...]]:
             yield _row(step, f"{job.job_id}.{name}", named)
 
 
-def _name(step: Step) -> str | None:
+def _name(step: StepRecord) -> str | None:
     """`batch` or `0`, of the forms of all versions."""
     value = step.step.id if step.step else None
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def _name(step: Step) -> str | None:
     return str(value).rpartition(".")[2].lower()
 
 
-def _row(step: Step, job_step: str, cluster: str | None) -> tuple[str | None, ...]:
+def _row(step: StepRecord, job_step: str, cluster: str | None) -> tuple[str | None, ...]:
     time, used = step.time or StepTimes(), (step.tres or StepResources()).requested or Usage()
     memory = next((each for each in used.max if each.type == "mem"), None)
     energy = step.statistics.energy if step.statistics else None

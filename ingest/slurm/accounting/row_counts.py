@@ -19,8 +19,8 @@ from ingest.tables import REJECTS, Parsed, empty
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ingest.delimited.reader import Rows
-    from ingest.slurm.accounting.attempts import Facts
+    from ingest.delimited.reader import DumpRows
+    from ingest.slurm.accounting.attempts import AttemptRows
     from ingest.tables import SourceName
 
 SOURCE: Final[SourceName] = "slurm.accounting"
@@ -64,7 +64,7 @@ class RowCounts:
     _submitted: datetime | None = None
     _last: datetime | None = None
 
-    def add(self, rows: Rows, facts: Facts) -> None:
+    def add(self, rows: DumpRows, facts: AttemptRows) -> None:
         """Count a block; `facts` are its rows without job steps."""
         attempts = facts.attempts
         self.rows_read += rows.n_read
@@ -121,7 +121,7 @@ class RowCounts:
         return [LoadWarning("steps_only", self.steps)]
 
 
-def _rejects(rows: Rows, facts: Facts, origin: str) -> pl.DataFrame:
+def _rejects(rows: DumpRows, facts: AttemptRows, origin: str) -> pl.DataFrame:
     """The refused rows of a block in the order of the input; the cluster is null where the row does not name it."""
     torn = [(refused.line, refused.reason, refused.raw) for refused in rows.refused]
     unbelieved = [(line, reason, rows.raw(line)) for line, reason in facts.refused.select(LINE, "reason").rows()]

@@ -14,14 +14,24 @@ import polars as pl
 from ingest.delimited.header import words as names_of
 from ingest.delimited.reader import LINE
 from ingest.load_warnings import LoadWarning
-from ingest.slurm.accounting.attempts import SCHEDULER, Facts, read_facts
-from ingest.slurm.accounting.json_job import Array, Association, Comments, Exit, Job, Required, Resources, Step, Tres
+from ingest.slurm.accounting.attempts import SCHEDULER, AttemptRows, read_facts
+from ingest.slurm.accounting.json_job import (
+    Array,
+    Association,
+    Comments,
+    Exit,
+    JobRecord,
+    Required,
+    Resources,
+    StepRecord,
+    TresRecord,
+)
 from ingest.slurm.accounting.json_steps import step_rows
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.step_gpus import STEP_GPUS, with_steps
 from ingest.slurm.accounting.usage import step_usage
 from ingest.slurm.formats import values
-from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS, Rows, Whole, read_rows, whole, words
+from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS, AnswerRows, Whole, read_rows, whole, words
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform
 
 if TYPE_CHECKING:
@@ -98,7 +108,7 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
         SlurmAnswerError: The answer holds errors instead of jobs.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, "jobs", Job, origin=context.origin, accept_truncated=context.accept_truncated)
+    rows = read_rows(data, "jobs", JobRecord, origin=context.origin, accept_truncated=context.accept_truncated)
     named = context.cluster or rows.form.cluster
     frame = _frame(rows)
     facts = read_facts(frame, cluster=named, timezone=None, origin=context.origin, now=context.now)
@@ -140,10 +150,10 @@ def _of_list(warning: LoadWarning) -> LoadWarning:
 _FAR: Final = 1 << 36
 """Epochs beyond which a time is none."""
 
-_STEPS: Final = msgspec.json.Decoder(list[Step])
+_STEPS: Final = msgspec.json.Decoder(list[StepRecord])
 
 
-def _step_gpus(rows: Rows, cluster: str | None) -> pl.DataFrame:
+def _step_gpus(rows: AnswerRows, cluster: str | None) -> pl.DataFrame:
     """The GPUs of the steps of jobs whose own TRES names none: a job object has its steps within it."""
     parsed = [
         (_cluster(job) or cluster, SCHEDULER, str(job.job_id), began, tres)
@@ -164,7 +174,7 @@ def _step_gpus(rows: Rows, cluster: str | None) -> pl.DataFrame:
     )
 
 
-def _of_steps(job: Job) -> list[str]:
+def _of_steps(job: JobRecord) -> list[str]:
     """The TRES of its steps with GPUs; none where they cannot be read, for the job itself is read without them."""
     if b"gpu" not in bytes(job.steps):
         return []
@@ -179,18 +189,18 @@ def _of_steps(job: Job) -> list[str]:
     ]
 
 
-def _names_gpus(items: list[Tres]) -> bool:
+def _names_gpus(items: list[TresRecord]) -> bool:
     return any(item.type == "gres" and (item.name or "").partition(":")[0] == "gpu" for item in items)
 
 
-def _lost_codes(rows: Rows) -> list[LoadWarning]:
+def _lost_codes(rows: AnswerRows) -> list[LoadWarning]:
     """For readers of the warnings only: the codes that matter most."""
     if rows.form.version >= EXIT_CODES_FROM or not rows.n_read:
         return []
     return [LoadWarning("exit_codes_lacking", None, rows.form.version)]
 
 
-def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.DataFrame:
+def _rejects(rows: AnswerRows, facts: AttemptRows, cluster: str | None, origin: str) -> pl.DataFrame:
     unbelieved = facts.refused.select(LINE, "reason", "cluster").rows()
     raws = rows.as_they_came() if unbelieved else []
     usual = cluster or (str(facts.attempts["cluster"].min()) if facts.attempts.height else "unknown")
@@ -206,7 +216,7 @@ def _rejects(rows: Rows, facts: Facts, cluster: str | None, origin: str) -> pl.D
     )
 
 
-def _frame(rows: Rows) -> pl.DataFrame:
+def _frame(rows: AnswerRows) -> pl.DataFrame:
     """The jobs as a table of sacct's columns, all text, and their numbers as the lines."""
     plain = rows.form.version >= EXIT_CODES_FROM
     table = [_row(job, plain=plain) for _, job in rows.rows]
@@ -215,7 +225,7 @@ def _frame(rows: Rows) -> pl.DataFrame:
     return frame.with_columns(pl.Series(LINE, [number for number, _ in rows.rows], pl.Int64))
 
 
-def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
+def _row(job: JobRecord, *, plain: bool) -> tuple[str | None, ...]:
     """One job in the order of `COLUMNS`. `plain`: whether its exit codes can be used."""
     resources = job.tres or Resources()
     booked = job.association or Association()
@@ -266,7 +276,7 @@ def _row(job: Job, *, plain: bool) -> tuple[str | None, ...]:
     )
 
 
-def _cluster(job: Job) -> str | None:
+def _cluster(job: JobRecord) -> str | None:
     return job.cluster or (job.association.cluster if job.association else None)
 
 
@@ -275,7 +285,7 @@ def _number(value: Whole) -> str | None:
     return None if number is None else str(number)
 
 
-def _display(job: Job) -> str:
+def _display(job: JobRecord) -> str:
     """The id as text shows it: `9_3`, `10_[2-4%2]`, `11+1`, or plain."""
     array = whole(job.array.job_id) if job.array else None
     if job.array and array:
@@ -318,7 +328,7 @@ def _ranges(tasks: str) -> str:
     return ",".join(parsed)
 
 
-def _state(job: Job) -> str | None:
+def _state(job: JobRecord) -> str | None:
     states = words(job.state.current)
     state = next((word for word in OVERLAID if word in states), states[0] if states else None)
     return f"{state} by {job.kill_request_user}" if state == "CANCELLED" and job.kill_request_user else state
@@ -335,7 +345,7 @@ def _exit(code: Exit | None, *, plain: bool) -> str | None:
     return f"{number}:0" if number or (number == 0 and plain) else None
 
 
-def _tres(items: list[Tres]) -> str | None:
+def _tres(items: list[TresRecord]) -> str | None:
     """The resources as text writes them, in its order; what was not measured (energy) is left out."""
     states = [
         f"{item.type}/{item.name}={item.count:.0f}"
@@ -347,7 +357,7 @@ def _tres(items: list[Tres]) -> str | None:
     return ",".join(sorted(states)) or None
 
 
-def _memory(requested: list[Tres], required: Required) -> str | None:
+def _memory(requested: list[TresRecord], required: Required) -> str | None:
     """Memory requested, in all: text takes it from the TRES, too. Where they have none, per node or per core."""
     for item in requested:
         if item.type == "mem" and item.count is not None:

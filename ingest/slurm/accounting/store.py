@@ -52,7 +52,7 @@ class AttemptWriter:
         self._several: list[pl.DataFrame] = []
         self._aside: list[pl.DataFrame] = []
         self._n_aside = self._n_fetched = 0
-        self._counted = Counted()
+        self._counted = DistinctAttempts()
         self._waiting: list[pl.DataFrame] = []
         self._steps: list[pl.DataFrame] = []
         self._submitted: list[datetime] = []
@@ -233,7 +233,7 @@ class Fingerprints:
             self._runs.append(run)
 
 
-class Counted:
+class DistinctAttempts:
     """How many different attempts an input holds, where later blocks may repeat some.
 
     An attempt is a job, a second and a db_index; one without db_index is the first of its second.

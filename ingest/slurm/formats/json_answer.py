@@ -97,7 +97,7 @@ class Envelope(msgspec.Struct):
     errors: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class Form(NamedTuple):
+class AnswerVersion(NamedTuple):
     """Which version an answer is of.
 
     Attributes:
@@ -113,14 +113,14 @@ class Form(NamedTuple):
     warnings: list[LoadWarning]
 
 
-class Rows(NamedTuple):
+class AnswerRows(NamedTuple):
     """The rows of an answer, each with its number in the list (from 1), and those that are not as declared.
 
     `refused` are (number, reason, the JSON as it came); `n_read` is how many there are in all; `as_they_came` gives the
     JSON of each.
     """
 
-    form: Form
+    form: AnswerVersion
     rows: list[tuple[int, Any]]
     refused: list[tuple[int, str, str]]
     n_read: int
@@ -188,7 +188,7 @@ def words(value: Words) -> list[str]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_truncated: bool = False) -> Rows:
+def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_truncated: bool = False) -> AnswerRows:
     """The rows under `name`, each as a `row`.
 
     One pass where all rows are as declared; else row by row, so that a bad one costs only itself.
@@ -221,7 +221,7 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
     form = _form(answer, origin)
     match = getattr(answer, name)
     rows = list(enumerate(match, 1))
-    return Rows(form, rows, [], len(match), warnings, _names(data, name), lambda: raw_rows(data, name))
+    return AnswerRows(form, rows, [], len(match), warnings, _names(data, name), lambda: raw_rows(data, name))
 
 
 def raw_rows(data: bytes, name: str) -> list[bytes]:
@@ -254,7 +254,7 @@ def _names(data: bytes, name: str) -> list[str]:
     return sorted(first) if isinstance(first, dict) else []
 
 
-def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: list[LoadWarning]) -> Rows:
+def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: list[LoadWarning]) -> AnswerRows:
     try:
         answer: Any = msgspec.json.decode(data, type=_answer_of(name, msgspec.Raw))
     except msgspec.ValidationError:
@@ -267,7 +267,9 @@ def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: l
     return _each(parts, row, form, warnings, _names(data, name))
 
 
-def _each(parts: list[bytes], row: type[Row], form: Form, warnings: list[LoadWarning], names: list[str]) -> Rows:
+def _each(
+    parts: list[bytes], row: type[Row], form: AnswerVersion, warnings: list[LoadWarning], names: list[str]
+) -> AnswerRows:
     decoder = msgspec.json.Decoder(row)
     good: list[tuple[int, Row]] = []
     bad: list[tuple[int, str, str]] = []
@@ -276,7 +278,7 @@ def _each(parts: list[bytes], row: type[Row], form: Form, warnings: list[LoadWar
             good.append((number, decoder.decode(part)))
         except msgspec.DecodeError as error:
             bad.append((number, _plain(error), part.decode()))
-    return Rows(form, good, bad, len(parts), warnings, names, lambda: parts)
+    return AnswerRows(form, good, bad, len(parts), warnings, names, lambda: parts)
 
 
 def _plain(error: msgspec.DecodeError) -> str:
@@ -292,7 +294,7 @@ def _plain(error: msgspec.DecodeError) -> str:
     return f"{path}: {plain}" if path else plain
 
 
-def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings: list[LoadWarning]) -> Rows:
+def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings: list[LoadWarning]) -> AnswerRows:
     """The rows before the place where the JSON is cut off."""
     text = data.decode()
     beginning = re.search(rf'"{name}"\s*:\s*\[', text)
@@ -301,7 +303,7 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
         raise TruncatedInputError(message)
     match = _VERSION.search(text[: beginning.start()])
     version, about = judged(match[0] if match else "")
-    form = Form(version, None, None, about)
+    form = AnswerVersion(version, None, None, about)
     listed, parts, rest = text[beginning.end() :], [], ""
     try:
         for _, part in json_texts(listed, between=_BLANK):
@@ -318,7 +320,7 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
 # --- what is around the rows ---------------------------------------------------------------------------
 
 
-def _form(answer: Envelope, origin: str) -> Form:
+def _form(answer: Envelope, origin: str) -> AnswerVersion:
     """The version of an answer that holds no errors."""
     problems = [problem for problem in _problems(answer.errors) if problem.get("error_number") != NO_RESULTS]
     if problems:
@@ -333,7 +335,7 @@ def _form(answer: Envelope, origin: str) -> Form:
     slurm = slurm if isinstance(slurm, dict) else {}
     cluster, release = (str(slurm[key]) if slurm.get(key) else None for key in ("cluster", "release"))
     version, warnings = judged(version_text)
-    return Form(version, cluster, release, warnings)
+    return AnswerVersion(version, cluster, release, warnings)
 
 
 def judged(version_text: str) -> tuple[str, list[LoadWarning]]:

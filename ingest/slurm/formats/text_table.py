@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from ingest.delimited.reader import LINE, Rows, read_rows
+from ingest.delimited.reader import LINE, DumpRows, read_rows
 from ingest.errors import MissingColumnError
 from ingest.tables import REJECTS, Parsed
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """The columns of one table, by any of their names."""
 
-    rows: Rows
+    rows: DumpRows
 
     def word(self, *names: str) -> pl.Series:
         """The first of the columns that exists; no value, or a word for it, is null."""
@@ -52,14 +52,14 @@ class Columns(NamedTuple):
         return pl.Series([None], dtype=pl.List(pl.String)).new_from_index(0, self.rows.frame.height)
 
 
-def read_table(data: bytes, layout: Layout, context: ParseContext) -> Rows:
+def read_table(data: bytes, layout: Layout, context: ParseContext) -> DumpRows:
     """The rows of a delimited text, read by the given options."""
     return read_rows(
         data, layout, origin=context.origin, delimiter=context.delimiter, accept_truncated=context.accept_truncated
     )
 
 
-def require(lacking: list[str], rows: Rows, context: ParseContext, layout: Layout) -> None:
+def require(lacking: list[str], rows: DumpRows, context: ParseContext, layout: Layout) -> None:
     """Raise if anything is lacking that the table cannot do without."""
     if lacking:
         message = (
@@ -70,7 +70,7 @@ def require(lacking: list[str], rows: Rows, context: ParseContext, layout: Layou
 
 
 def account(
-    rows: Rows,
+    rows: DumpRows,
     parsed: pl.DataFrame,
     context: ParseContext,
     *,
@@ -113,7 +113,7 @@ def account(
     )
 
 
-def refusals(rows: Rows, wrong: pl.DataFrame, source: SourceName, context: ParseContext) -> pl.DataFrame:
+def refusals(rows: DumpRows, wrong: pl.DataFrame, source: SourceName, context: ParseContext) -> pl.DataFrame:
     """Rows of `rejects`: torn rows, and those of `wrong` (LINE, `cluster`, `problem`)."""
     usual = context.cluster or next(iter(wrong["cluster"].drop_nulls()), None) or "unknown"
     bad = [(usual, source, context.origin, one.line, one.reason, one.raw) for one in rows.refused]

@@ -20,14 +20,14 @@ from ingest.load_warnings import LoadWarning, from_records
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
-from ingest.slurm.live.questions import Part, PartRequest, answer, request_of
+from ingest.slurm.live.questions import LiveRequest, PartRequest, answer, request_of
 from ingest.slurm.live.retry import Retrier, at_controller_of, timed_out, too_large
 from ingest.slurm.write import write_input
 from ingest.store import summary as live_summary
 from ingest.store import windows as load_windows
 from ingest.store.report import Note, Report
-from ingest.store.summary import Failed, Loaded
-from ingest.store.windows import SHORTEST, Window, Windows
+from ingest.store.summary import FailedQuestion, Loaded
+from ingest.store.windows import SHORTEST, LoadWindow, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -135,7 +135,7 @@ class _Live:
     configured_name: str | None
     cluster: str | None
     loads: list[Loaded] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    failed: list[FailedQuestion] = field(default_factory=list)
     others: list[Report] = field(default_factory=list)
     before: pl.DataFrame = field(default_factory=pl.DataFrame)
     seen: list[pl.DataFrame] = field(default_factory=list)
@@ -156,7 +156,7 @@ class _Live:
             return
         self.cluster = self.cluster or self._only_cluster()
         overlap = self._overlap(settings)
-        spans = self._going_on(until, overlap) if since is None else [Window(since, until)]
+        spans = self._going_on(until, overlap) if since is None else [LoadWindow(since, until)]
         length = timedelta(days=self.config.slurm.window_days)
         windows = [window for span in spans for window in load_windows.cut(span, length)]
         born = self._around(min((window.since for window in windows), default=until), until)
@@ -210,7 +210,7 @@ class _Live:
         remembered = timedelta(seconds=int(age) + 60) if age.isdigit() and len(age) < 9 else timedelta()
         return max(timedelta(hours=self.config.slurm.overlap_hours), remembered)
 
-    def _going_on(self, until: datetime, overlap: timedelta) -> Sequence[Window]:
+    def _going_on(self, until: datetime, overlap: timedelta) -> Sequence[LoadWindow]:
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         lookback = timedelta(days=self.config.slurm.lookback_days)
         return load_windows.spans_to_read(covered, until, lookback=lookback, overlap=overlap)
@@ -253,7 +253,7 @@ class _Live:
                 born = parsed.covers_from
         return born
 
-    def _reaching_back(self, part: Part, since: datetime, first: datetime) -> datetime:
+    def _reaching_back(self, part: LiveRequest, since: datetime, first: datetime) -> datetime:
         """The start of the request: no later than accounting, nor than where this part's own loads end.
 
         Where it has none yet, from `first` on: where accounting begins.
@@ -266,23 +266,23 @@ class _Live:
         rows = self.writer.query("status_sources").filter(cluster=self.cluster or "")
         return dict(rows.select("source", "last_loaded_at").iter_rows())
 
-    def _request(self, part: Part, since: datetime, until: datetime) -> PartRequest:
+    def _request(self, part: LiveRequest, since: datetime, until: datetime) -> PartRequest:
         runner = self.runner
         if self.configured_name is not None and part.service == "slurmctld":
             runner = at_controller_of(runner, self.configured_name)
         clusters = () if self.configured_name is None else (self.configured_name,)
         return PartRequest(runner, self.config, self.now, since, until, self.cluster, clusters)
 
-    def _part(self, part: Part, request: PartRequest) -> Parsed | None:
+    def _part(self, part: LiveRequest, request: PartRequest) -> Parsed | None:
         """One part, requested and loaded. None where that failed: it is then in `failed`."""
         try:
             return self._load(part, request)[0]
         except (SourceError, InputError) as error:
-            self.failed.append(Failed(part.title, error, needed=part.needed, source=part.kind))
+            self.failed.append(FailedQuestion(part.title, error, needed=part.needed, source=part.kind))
             return None
 
     def _load(
-        self, part: Part, request: PartRequest, *, window: Window | None = None, born: datetime | None = None
+        self, part: LiveRequest, request: PartRequest, *, window: LoadWindow | None = None, born: datetime | None = None
     ) -> tuple[Parsed, int]:
         """Request, parse and write; returns how many bytes the answer had, too.
 
@@ -315,10 +315,12 @@ class _Live:
                 self.hidden = not transport.by_rest(self.config) and others_are_hidden(self.runner, ACCOUNTING)
             except SourceError as error:
                 self.hidden = False
-                self.failed.append(Failed("who may see which jobs", error, needed=False, source="slurm.accounting"))
+                self.failed.append(
+                    FailedQuestion("who may see which jobs", error, needed=False, source="slurm.accounting")
+                )
         return self.hidden
 
-    def _accounting(self, windows: Sequence[Window], born: datetime | None) -> bool:
+    def _accounting(self, windows: Sequence[LoadWindow], born: datetime | None) -> bool:
         """Accounting, oldest window first; whether all of it was read.
 
         A window that is too much for slurmdbd is requested in parts, and so are those behind it. The others behind
@@ -344,7 +346,7 @@ class _Live:
                     waiting.appendleft(window)
                     continue
                 error, in_a_row = caught, in_a_row + 1
-                self.failed.append(Failed(part.title, error, window=window))
+                self.failed.append(FailedQuestion(part.title, error, window=window))
                 if self.retrier.circuit_is_open(part.service) or not self._before(window):
                     break
                 continue
@@ -354,7 +356,7 @@ class _Live:
                 longest = max(min(longest, (window.until - window.since) / 2), SHORTEST)
             self.retrier.wait(self.config.slurm.pause_s if waiting else 0.0, "the next window")
         if error is not None:
-            self.failed += [Failed(part.title, error, window=window) for window in waiting]
+            self.failed += [FailedQuestion(part.title, error, window=window) for window in waiting]
         return error is None
 
     def _count_measured(self, usage: pl.DataFrame | None) -> None:
@@ -375,7 +377,7 @@ class _Live:
                 "Slurm measures them with JobAcctGatherType=jobacct_gather/cgroup (or /linux) in slurm.conf"
             )
 
-    def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
+    def _less(self, window: LoadWindow, error: SourceError | InputError, service: Service) -> timedelta | None:
         """How much to request at a time, where a window was too much; None where requesting less cannot help."""
         if not isinstance(error, SourceError) or self.retrier.circuit_is_open(service):
             return None
@@ -392,7 +394,7 @@ class _Live:
             self.retrier.wait(self.config.slurm.pause_s, "a smaller request")
         return less
 
-    def _before(self, window: Window) -> bool:
+    def _before(self, window: LoadWindow) -> bool:
         """Whether a load covers time before a failed window; else a message says why later windows are left out."""
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if covered and covered[0].since < window.since:
@@ -400,7 +402,7 @@ class _Live:
         self.notify(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
         return False
 
-    def _named(self, window: Window) -> str:
+    def _named(self, window: LoadWindow) -> str:
         """What messages call a window of accounting."""
         title = transport.accounting(self.config).title
         return f"{title} {live_summary.shown(window)}"

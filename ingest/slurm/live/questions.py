@@ -29,7 +29,7 @@ from ingest.slurm.people.transactions import fetch_transactions, of_cluster
 from ingest.slurm.scheduler.runaway import fetch_runaway
 from ingest.slurm.scheduler.sdiag import fetch_diag
 from ingest.store.request import LoadRequest
-from ingest.store.windows import Window
+from ingest.store.windows import LoadWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,17 +69,17 @@ def _as_it_is(parsed: Parsed, _: PartRequest) -> Parsed:
     return parsed
 
 
-def _no_window(_: PartRequest) -> Window | None:
+def _no_window(_: PartRequest) -> LoadWindow | None:
     return None
 
 
-def requested_window(request: PartRequest) -> Window | None:
+def requested_window(request: PartRequest) -> LoadWindow | None:
     """The window that an `PartRequest` names."""
-    return Window(request.since, request.until)
+    return LoadWindow(request.since, request.until)
 
 
 @dataclass(frozen=True)
-class Part:
+class LiveRequest:
     """One request to a running Slurm.
 
     Attributes:
@@ -105,13 +105,13 @@ class Part:
     every_hours: float = 0.0
     passes_window: bool = True
     transport: Transport = "command"
-    window: Callable[[PartRequest], Window | None] = _no_window
+    window: Callable[[PartRequest], LoadWindow | None] = _no_window
     request: str = ""
     parse: Callable[[bytes, ParseContext], Parsed] | None = None
     finish: Callable[[Parsed, PartRequest], Parsed] = _as_it_is
 
 
-def answer(part: Part, request: PartRequest, fetched: Fetched) -> Parsed:
+def answer(part: LiveRequest, request: PartRequest, fetched: Fetched) -> Parsed:
     """The response, parsed.
 
     Raises:
@@ -130,7 +130,7 @@ def answer(part: Part, request: PartRequest, fetched: Fetched) -> Parsed:
     return replace(parsed, warnings=[*fetched.warnings, *parsed.warnings])
 
 
-def request_of(part: Part, request: PartRequest, fetched: Fetched) -> LoadRequest:
+def request_of(part: LiveRequest, request: PartRequest, fetched: Fetched) -> LoadRequest:
     """What was requested, for the account of the load."""
     since, until = part.window(request) or (None, None)
     return LoadRequest(fetched.origin, part.transport, part.request or part.title, since, until)
@@ -162,13 +162,13 @@ def _of(request: PartRequest) -> tuple[str, ...]:
     return (request.cluster,) if request.cluster else ()
 
 
-SETTINGS: Final = Part(
+SETTINGS: Final = LiveRequest(
     "scontrol show config", "slurm.config", lambda request: fetch_settings(request.runner), "slurmctld", needed=True
 )
 """The first request: it names the cluster."""
 
-PARTS: Final[tuple[Part, ...]] = (
-    Part(
+PARTS: Final[tuple[LiveRequest, ...]] = (
+    LiveRequest(
         "sacctmgr show event",
         "slurm.events",
         lambda request: fetch_events(
@@ -180,7 +180,7 @@ PARTS: Final[tuple[Part, ...]] = (
         window=requested_window,
         finish=_window,
     ),
-    Part(
+    LiveRequest(
         "scontrol show node",
         "slurm.nodes",
         lambda request: fetch_nodes(request.runner),
@@ -188,8 +188,10 @@ PARTS: Final[tuple[Part, ...]] = (
         needed=True,
         finish=lambda parsed, _: seen_until_now(parsed),
     ),
-    Part("scontrol show topology", "slurm.topology", lambda request: fetch_topology(request.runner), "slurmctld"),
-    Part(
+    LiveRequest(
+        "scontrol show topology", "slurm.topology", lambda request: fetch_topology(request.runner), "slurmctld"
+    ),
+    LiveRequest(
         "sacctmgr show reservation",
         "slurm.reservations",
         lambda request: fetch_reservation_history(
@@ -198,39 +200,39 @@ PARTS: Final[tuple[Part, ...]] = (
         "slurmdbd",
         window=requested_window,
     ),
-    Part(
+    LiveRequest(
         "scontrol show reservation",
         "slurm.reservations",
         lambda request: fetch_reservations(request.runner),
         "slurmctld",
     ),
-    Part(
+    LiveRequest(
         "sacctmgr show assoc",
         "slurm.associations",
         lambda request: fetch_associations(request.runner, clusters=_of(request)),
         "slurmdbd",
         every_hours=1,
     ),
-    Part(
+    LiveRequest(
         "sacctmgr show user",
         "slurm.associations",
         lambda request: fetch_users(request.runner, clusters=_of(request)),
         "slurmdbd",
         every_hours=1,
     ),
-    Part("sacctmgr show qos", "slurm.qos", lambda request: fetch_qos(request.runner), "slurmdbd", every_hours=1),
-    Part(
+    LiveRequest("sacctmgr show qos", "slurm.qos", lambda request: fetch_qos(request.runner), "slurmdbd", every_hours=1),
+    LiveRequest(
         "sacctmgr show transactions",
         "slurm.transactions",
         lambda request: fetch_transactions(request.runner, since=EARLIEST, until=request.until),
         "slurmdbd",
         every_hours=1,
         passes_window=False,
-        window=lambda request: Window(EARLIEST, request.until),
+        window=lambda request: LoadWindow(EARLIEST, request.until),
         finish=lambda parsed, request: parsed if request.cluster is None else of_cluster(parsed, request.cluster),
     ),
-    Part("sdiag", "slurm.diag", lambda request: fetch_diag(request.runner), "slurmctld"),
-    Part(
+    LiveRequest("sdiag", "slurm.diag", lambda request: fetch_diag(request.runner), "slurmctld"),
+    LiveRequest(
         "squeue and sacct: runaway jobs",
         "slurm.runaway",
         lambda request: fetch_runaway(request.runner, clusters=request.clusters),
@@ -242,9 +244,9 @@ PARTS: Final[tuple[Part, ...]] = (
 """In this order, after the settings and before accounting. Events have the beginning of the cluster."""
 
 
-def accounting(config: SlurmSettings) -> Part:
+def accounting(config: SlurmSettings) -> LiveRequest:
     """The request that is repeated window by window."""
-    return Part(
+    return LiveRequest(
         "sacct",
         "slurm.accounting",
         lambda request: fetch_accounting(
@@ -260,9 +262,9 @@ def accounting(config: SlurmSettings) -> Part:
     )
 
 
-def by_id(config: SlurmSettings, job_ids: Sequence[str]) -> Part:
+def by_id(config: SlurmSettings, job_ids: Sequence[str]) -> LiveRequest:
     """The request for single jobs, whenever they were."""
-    return Part(
+    return LiveRequest(
         "sacct -j",
         "slurm.accounting",
         lambda request: fetch_jobs(request.runner, job_ids, clusters=request.clusters, steps=config.slurm.steps),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ingest.load_warnings import LoadWarning
 from ingest.slurm.commands.slurmrestd import Client, RestTransport
-from ingest.slurm.live.questions import Part, requested_window
+from ingest.slurm.live.questions import LiveRequest, requested_window
 from ingest.slurm.live.recheck import without_time
 from ingest.slurm.load_files import seen_until_now
 
@@ -40,9 +40,9 @@ def connect(config: SlurmSettings) -> RestTransport:
     )
 
 
-def settings() -> Part:
+def settings() -> LiveRequest:
     """The first request: it names the cluster."""
-    return Part(
+    return LiveRequest(
         "slurmrestd clusters",
         "slurm.config",
         lambda request: connect(request.config).settings(),
@@ -53,10 +53,10 @@ def settings() -> Part:
     )
 
 
-def around() -> tuple[Part, ...]:
+def around() -> tuple[LiveRequest, ...]:
     """The requests besides accounting."""
     return (
-        Part(
+        LiveRequest(
             "slurmrestd nodes",
             "slurm.nodes",
             lambda request: connect(request.config).nodes(),
@@ -65,7 +65,7 @@ def around() -> tuple[Part, ...]:
             transport="rest",
             finish=lambda parsed, _: seen_until_now(parsed),
         ),
-        Part(
+        LiveRequest(
             "slurmrestd reservations",
             "slurm.reservations",
             lambda request: connect(request.config).reservations(),
@@ -75,9 +75,9 @@ def around() -> tuple[Part, ...]:
     )
 
 
-def accounting() -> Part:
+def accounting() -> LiveRequest:
     """The request that is repeated window by window."""
-    return Part(
+    return LiveRequest(
         "slurmrestd jobs",
         "slurm.accounting",
         lambda request: connect(request.config).accounting(request.since, request.until),
@@ -88,9 +88,9 @@ def accounting() -> Part:
     )
 
 
-def by_id(job_ids: Sequence[str]) -> Part:
+def by_id(job_ids: Sequence[str]) -> LiveRequest:
     """The request for single jobs, whenever they were."""
-    return Part(
+    return LiveRequest(
         "slurmrestd job",
         "slurm.accounting",
         lambda request: connect(request.config).jobs(job_ids),

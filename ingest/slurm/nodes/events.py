@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.delimited.header import Layout, words
-from ingest.delimited.reader import LINE, Rows, read_rows
+from ingest.delimited.reader import LINE, DumpRows, read_rows
 from ingest.errors import InputError, MissingColumnError
 from ingest.slurm.formats import values
 from ingest.slurm.formats.timestamps import Instants, consistent_times, read_instants
@@ -127,7 +127,7 @@ def parse_events(data: bytes, context: ParseContext) -> Parsed:
     )
 
 
-def _require(rows: Rows, cluster: str | None, origin: str) -> None:
+def _require(rows: DumpRows, cluster: str | None, origin: str) -> None:
     names = set(rows.header.names)
     missing = [name for name in ("NodeName", "TimeStart", "TimeEnd") if name.lower() not in names]
     missing += [] if names & {"state", "stateraw"} else ["State or StateRaw"]
@@ -140,7 +140,7 @@ def _require(rows: Rows, cluster: str | None, origin: str) -> None:
         raise MissingColumnError(message)
 
 
-def _event_table(rows: Rows, cluster: str | None, timezone: str | None, origin: str) -> pl.DataFrame:
+def _event_table(rows: DumpRows, cluster: str | None, timezone: str | None, origin: str) -> pl.DataFrame:
     """The events with their times read, and what is wrong with each."""
     frame = rows.frame
     texts = {name: _column(frame, name) for name in sorted(EVENTS.used)}
@@ -206,7 +206,7 @@ def as_node_states(table: pl.DataFrame, source: SourceName, planned_reasons: Seq
     return conform(table, NODE_STATES)
 
 
-def _rejects(rows: Rows, bad: pl.DataFrame, cluster: str | None, origin: str) -> pl.DataFrame:
+def _rejects(rows: DumpRows, bad: pl.DataFrame, cluster: str | None, origin: str) -> pl.DataFrame:
     usual = cluster or next(iter(bad["cluster"].drop_nulls()), None) or "unknown"
     torn = [(usual, "slurm.events", origin, one.line, one.reason, one.raw) for one in rows.refused]
     wrong = [

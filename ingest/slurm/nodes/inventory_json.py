@@ -15,7 +15,7 @@ import polars as pl
 
 from ingest.cluster_names import which_cluster
 from ingest.errors import MissingColumnError
-from ingest.slurm.formats.json_answer import Rows, SlurmAnswerError, Whole, Words, read_rows, whole, words
+from ingest.slurm.formats.json_answer import AnswerRows, SlurmAnswerError, Whole, Words, read_rows, whole, words
 from ingest.slurm.nodes.inventory import parse_nodes
 from ingest.tables import CLUSTER_SETTINGS, RAW_LIMIT, REJECTS, Parsed
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SPACE = re.compile(r"\s+")
 
 
-class Node(msgspec.Struct, gc=False):
+class NodeRecord(msgspec.Struct, gc=False):
     """One node of slurmctld's list. Names and features are a text up to 0.0.38, lists later."""
 
     name: str
@@ -60,7 +60,7 @@ def parse_nodes_json(data: bytes, context: ParseContext) -> Parsed:
         SlurmAnswerError: The answer holds errors, or no node at all: then slurmctld did not answer.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, "nodes", Node, origin=context.origin)
+    rows = read_rows(data, "nodes", NodeRecord, origin=context.origin)
     if not rows.n_read:
         message = f"{context.origin}: no nodes. Did slurmctld answer (scontrol ping)? Nothing was changed."
         raise SlurmAnswerError(message)
@@ -77,7 +77,7 @@ def parse_nodes_json(data: bytes, context: ParseContext) -> Parsed:
     return in_their_places(parsed, rows, rejects)
 
 
-def in_their_places(parsed: Parsed, rows: Rows, rejects: pl.DataFrame) -> Parsed:
+def in_their_places(parsed: Parsed, rows: AnswerRows, rejects: pl.DataFrame) -> Parsed:
     """What was parsed from records made of an answer's rows, one line each, with the row numbers of the answer.
 
     Args:
@@ -98,7 +98,7 @@ def in_their_places(parsed: Parsed, rows: Rows, rejects: pl.DataFrame) -> Parsed
     )
 
 
-def _with_names(rows: Rows) -> Rows:
+def _with_names(rows: AnswerRows) -> AnswerRows:
     """Nodes without a name are refused: as a record they would run into the one before."""
     nameless = [number for number, node in rows.rows if not node.name.strip()]
     if not nameless:
@@ -108,12 +108,12 @@ def _with_names(rows: Rows) -> Rows:
     return rows._replace(rows=named_rows, refused=refused)
 
 
-def _nothing_good(rows: Rows, rejects: pl.DataFrame, cluster: str) -> Parsed:
+def _nothing_good(rows: AnswerRows, rejects: pl.DataFrame, cluster: str) -> Parsed:
     nothing = Parsed("slurm.nodes", frozenset({cluster}), {}, rejects.clear(), rows_read=0, rows_loaded=0)
     return in_their_places(nothing, rows, rejects)
 
 
-def _node_record(node: Node) -> str:
+def _node_record(node: NodeRecord) -> str:
     """The node as one line of `scontrol show node -o`; its free text last."""
     state = "+".join(word.upper() for word in (*words(node.state), *(node.state_flags or ())))
     fields = {
@@ -140,7 +140,7 @@ def record(fields: Mapping[str, str | None]) -> str:
     return " ".join(f"{key}={_SPACE.sub(' ', value.strip())}" for key, value in fields.items() if value)
 
 
-class Cluster(msgspec.Struct, gc=False):
+class ClusterRecord(msgspec.Struct, gc=False):
     """One cluster of slurmdbd's list."""
 
     name: str
@@ -155,7 +155,7 @@ def parse_settings_json(data: bytes, context: ParseContext) -> Parsed:
         MissingColumnError: Which of several clusters it is was not specified.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, "clusters", Cluster, origin=context.origin)
+    rows = read_rows(data, "clusters", ClusterRecord, origin=context.origin)
     names = sorted({one.name for _, one in rows.rows})
     named = context.cluster or rows.form.cluster or (names[0] if len(names) == 1 else None)
     if named is None:
@@ -186,7 +186,7 @@ def plain(value: Whole) -> str | None:
     return None if number is None else str(number)
 
 
-def _reason(node: Node) -> str | None:
+def _reason(node: NodeRecord) -> str | None:
     """The reason with who gave it and when, in brackets as text has it."""
     if not node.reason:
         return None

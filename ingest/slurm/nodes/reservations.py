@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.context import ParseContext
-    from ingest.delimited.reader import Rows
+    from ingest.delimited.reader import DumpRows
     from ingest.tables import Schema
 
 HISTORY_COMMAND: Final = (
@@ -218,7 +218,7 @@ def _listed(fields: dict[str, str]) -> tuple[str | None, ...]:
     return tuple(fields.get(key) for key in keys)
 
 
-def _require(rows: Rows, cluster: str | None, origin: str) -> None:
+def _require(rows: DumpRows, cluster: str | None, origin: str) -> None:
     shown = {"name": "Name", "timestart": "TimeStart", "timeend": "TimeEnd", "nodename": "NodeName", "flags": "Flags"}
     missing = [name for column, name in shown.items() if column not in rows.header.names]
     missing += [] if cluster or "cluster" in rows.header.names else ["Cluster (or pass --cluster NAME)"]
@@ -230,7 +230,7 @@ def _require(rows: Rows, cluster: str | None, origin: str) -> None:
         raise MissingColumnError(message)
 
 
-def _history(rows: Rows, cluster: str | None) -> pl.DataFrame:
+def _history(rows: DumpRows, cluster: str | None) -> pl.DataFrame:
     frame = rows.frame
     nothing = pl.lit(None, dtype=pl.String)
     named = pl.col("cluster") if "cluster" in frame.columns else nothing

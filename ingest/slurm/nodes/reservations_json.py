@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ingest.context import ParseContext
 
 
-class Reservation(msgspec.Struct, gc=False):
+class ReservationRecord(msgspec.Struct, gc=False):
     """Nodes set aside for a time; who may use them is one text."""
 
     name: str
@@ -44,7 +44,7 @@ def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
         InputError: The answer as a whole cannot be read, or its time is unknown.
     """
     origin = context.origin
-    rows = read_rows(data, "reservations", Reservation, origin=origin)
+    rows = read_rows(data, "reservations", ReservationRecord, origin=origin)
     named = context.cluster or rows.form.cluster
     nameless = [(number, "no name", "{}") for number, one in rows.rows if not one.name.strip()]
     rows = rows._replace(
@@ -59,7 +59,7 @@ def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
     return in_their_places(parsed, rows, pl.DataFrame(refused, schema=REJECTS, orient="row"))
 
 
-def _reservation_record(one: Reservation) -> str:
+def _reservation_record(one: ReservationRecord) -> str:
     """The reservation as one line of `scontrol show reservation -o`."""
     fields = {
         "ReservationName": one.name,

@@ -14,7 +14,7 @@ from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE
 from ingest.slurm.commands.runner import Fetched, Runner, run
 from ingest.slurm.formats import values
-from ingest.slurm.formats.text_table import Columns, account, read_table, require
+from ingest.slurm.formats.text_table import TableColumns, account, read_table, require
 from ingest.slurm.people.merge import USER_KEY, merge_associations, merge_coordinators, merge_qos, merge_users
 from ingest.tables import ASSOCIATIONS, COORDINATORS, QOS, USERS, conform
 
@@ -163,7 +163,7 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     lacking += [] if context.cluster or "cluster" in names else ["Cluster (or pass --cluster NAME)"]
     require(lacking, rows, context, ASSOCIATION_TABLE)
     seen_at = context.seen_at()
-    columns = Columns(rows)
+    columns = TableColumns(rows)
     table = rows.frame.select(LINE).with_columns(
         columns.word("cluster").fill_null(pl.lit(context.cluster, pl.String)).alias("cluster"),
         columns.word("account", "defacct", "defaultaccount").alias("account"),
@@ -209,7 +209,7 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     )
 
 
-def _coordinated(columns: Columns) -> pl.Series:
+def _coordinated(columns: TableColumns) -> pl.Series:
     """The accounts that each user coordinates; null where the table has no such column."""
     name = next((name for name in COORDINATOR_COLUMNS if name in columns.rows.frame.columns), COORDINATOR_COLUMNS[0])
     return columns.names(name)
@@ -249,7 +249,7 @@ def parse_qos(data: bytes, context: ParseContext) -> Parsed:
     lacking += [] if context.cluster else ["the cluster's name (pass --cluster NAME)"]
     require(lacking, rows, context, QOS_TABLE)
     seen_at = context.seen_at()
-    columns = Columns(rows)
+    columns = TableColumns(rows)
     grace = columns.word("gracetime")
     table = rows.frame.select(LINE).with_columns(
         pl.lit(context.cluster).alias("cluster"),

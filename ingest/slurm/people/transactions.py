@@ -17,7 +17,7 @@ from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE
 from ingest.errors import InputError
 from ingest.slurm.commands.runner import Fetched, Runner, run
-from ingest.slurm.formats.text_table import Columns, account, read_table, require
+from ingest.slurm.formats.text_table import TableColumns, account, read_table, require
 from ingest.slurm.formats.timestamps import read_instants
 from ingest.slurm.people.associations import DATABASE_HINT
 from ingest.slurm.people.merge import merge_users
@@ -65,7 +65,7 @@ def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
     names = set(rows.header.names)
     lacking = [] if names & {"time", "timestamp"} else ["Time"]
     lacking += [name for name in ("Action", "Actor", "Where", "Info") if name.lower() not in names]
-    columns = Columns(rows)
+    columns = TableColumns(rows)
     own = columns.word("cluster")
     all_clusters = [context.cluster] if context.cluster else own.drop_nulls().unique().sort().to_list()
     lacking += [] if all_clusters else ["Cluster (or pass --cluster NAME)"]

@@ -18,7 +18,7 @@ from ingest.delimited.reader import LINE, clean
 from ingest.errors import SourceError
 from ingest.slurm.commands.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
 from ingest.slurm.commands.runner import Fetched, Runner, run
-from ingest.slurm.formats.text_table import Columns, account, read_table, require
+from ingest.slurm.formats.text_table import TableColumns, account, read_table, require
 from ingest.slurm.formats.timestamps import read_instants
 from ingest.slurm.people.merge import merge_runaway
 from ingest.tables import RUNAWAY_JOBS, conform
@@ -74,7 +74,7 @@ def parse_runaway(data: bytes, context: ParseContext) -> Parsed:
     lacking += [] if context.cluster or "cluster" in names else ["Cluster (or pass --cluster NAME)"]
     require(lacking, rows, context, RUNAWAY_TABLE)
     seen_at = context.seen_at()
-    columns = Columns(rows)
+    columns = TableColumns(rows)
     submit, start = (
         read_instants(columns.word(name), timezone=context.timezone, origin=context.origin)
         for name in ("timesubmit", "timestart")

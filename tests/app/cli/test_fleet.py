@@ -11,7 +11,7 @@ import pytest
 from app.cli import main as cli
 from app.fleet import task
 from app.fleet.here import Here
-from app.fleet.task import Failure, Outcome, Task
+from app.fleet.task import ClusterTask, Failure, TaskOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +28,11 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (tmp_path / f"{name}.toml").write_text(f'cluster = "{name}"\nwarehouse = "{name}"\n')
     (tmp_path / "fleet").write_text('[fleet]\nclusters = ["*.toml"]\n')
 
-    def run(each: Task) -> Outcome:
+    def run(each: ClusterTask) -> TaskOutcome:
         failures = (AWAY,) if each.cluster == "beta" else ()
-        return Outcome(each.cluster, each.directory, 3, 1_200, 1, 50, 2.5, 1.25, 300.0, "process 7 on host", failures)
+        return TaskOutcome(
+            each.cluster, each.directory, 3, 1_200, 1, 50, 2.5, 1.25, 300.0, "process 7 on host", failures
+        )
 
     monkeypatch.setattr(task, "run", run)
     return ["fleet", "--config", str(tmp_path / "fleet")]

@@ -9,7 +9,7 @@ import pytest
 
 from app.cli import overview
 from app.cli.main import build_parser
-from app.cli.overview import Cluster, next_commands
+from app.cli.overview import ClusterOverview, next_commands
 from ingest.registry import FOLDERS
 from queries.errors import CorruptWarehouseError
 from tests.support.command import trackside
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 
 
-def cluster(*sources: str, computed: bool = True, newer: int = 0, until: float | None = 10 * DAY) -> Cluster:
-    return Cluster("c", 0.0, until, sources, 0.0 if computed else None, DAY if computed else None, newer)
+def cluster(*sources: str, computed: bool = True, newer: int = 0, until: float | None = 10 * DAY) -> ClusterOverview:
+    return ClusterOverview("c", 0.0, until, sources, 0.0 if computed else None, DAY if computed else None, newer)
 
 
-def commands(*clusters: Cluster) -> list[str]:
+def commands(*clusters: ClusterOverview) -> list[str]:
     return [command for command, _ in next_commands(clusters)]
 
 
@@ -82,7 +82,7 @@ def test_next_commands_follow_the_state_of_the_warehouse() -> None:
 @pytest.mark.parametrize(
     "clusters", [[cluster("slurm.accounting")], [cluster("runlog")], [cluster("slurm.accounting", computed=False)]]
 )
-def test_all_three_next_commands_exist(clusters: list[Cluster]) -> None:
+def test_all_three_next_commands_exist(clusters: list[ClusterOverview]) -> None:
     for command in (*commands(*clusters), *(command for command, _ in overview.START)):
         words = command.removesuffix(" FILE").split()[1:]
         build_parser(words[0]).parse_args([*words, "file"] if command.endswith("FILE") else words)

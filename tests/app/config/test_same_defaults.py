@@ -11,7 +11,7 @@ import pytest
 from app.cli.run_context import settings_and_root, warehouse_root
 from app.cli.verbs.data import sql
 from app.config.settings import Sql
-from queries.sandbox.run import Limits
+from queries.sandbox.run import SandboxLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ar
 
 def test_default_limits_of_sql_are_those_of_the_settings() -> None:
     defaults = Sql()
-    assert Limits() == Limits(defaults.rows, defaults.seconds, defaults.memory_mb, defaults.result_mb)
+    assert SandboxLimits() == SandboxLimits(defaults.rows, defaults.seconds, defaults.memory_mb, defaults.result_mb)
 
 
 @pytest.mark.parametrize("in_environment", [None, "env"])
@@ -51,6 +51,6 @@ def test_warehouse_is_that_of_the_settings(
 
 
 def test_limits_of_sql_are_those_of_the_file(options: Callable[..., argparse.Namespace]) -> None:
-    assert sql.limits(options()) == Limits()
+    assert sql.limits(options()) == SandboxLimits()
     Path("trackside.toml").write_text("[sql]\nrows = 5\n", encoding="utf-8")
-    assert sql.limits(options()) == Limits(rows=5)
+    assert sql.limits(options()) == SandboxLimits(rows=5)

@@ -81,7 +81,7 @@ def test_large_demo_runs_its_steps_apart(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_step_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    made = demo.Folder.open(tmp_path / "demo", Settings(gpus=64, days=1))
+    made = demo.DemoFolder.open(tmp_path / "demo", Settings(gpus=64, days=1))
     assert apart.called(demo.run_step, made, Config(), "boards", quiet=True) == f"{len(boards(tmp_path))} files"
     assert any((tmp_path / "demo/grafana").iterdir())
 

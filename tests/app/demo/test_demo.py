@@ -106,15 +106,15 @@ def test_the_needs_are_printed_before_the_first_step(
 @pytest.mark.parametrize("marker", ["", "{", "[]", '{"done": 3}', "\x00"])
 def test_a_marker_that_cannot_be_read_means_that_nothing_is_done(tmp_path: Path, marker: str) -> None:
     (tmp_path / demo.MARKER).write_text(marker)
-    assert demo.Folder.open(tmp_path, SMALL).done == []
+    assert demo.DemoFolder.open(tmp_path, SMALL).done == []
 
 
 @pytest.mark.parametrize("done", [{}, {"done": 3}, {"done": None}])
 def test_marker_without_finished_steps_is_ignored(tmp_path: Path, done: dict[str, object]) -> None:
-    demo.Folder.open(tmp_path, SMALL)
+    demo.DemoFolder.open(tmp_path, SMALL)
     made_by = json.loads((tmp_path / demo.MARKER).read_text())["made_by"]
     (tmp_path / demo.MARKER).write_text(json.dumps({"made_by": made_by, **done}))
-    assert demo.Folder.open(tmp_path, SMALL).done == []
+    assert demo.DemoFolder.open(tmp_path, SMALL).done == []
 
 
 def test_folder_of_another_owner_is_left_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from app.claims.watched import WatchedClaims
 from app.config import settings as config
-from app.config.grafana import Grafana
+from app.config.grafana import GrafanaSettings
 from app.errors import ConfigError
 from app.explorer import grafana
 from app.explorer.application import Explorer, page
@@ -101,7 +101,7 @@ def test_a_cluster_in_the_address_goes_before_those_of_a_board() -> None:
 
 
 def test_the_address_of_grafana_is_checked_and_loses_its_slash() -> None:
-    assert Grafana(url=f"{URL}/").url == URL
+    assert GrafanaSettings(url=f"{URL}/").url == URL
     for wrong in ("grafana:3000", "https://me:pw@grafana", "https://grafana/?orgId=1", "javascript:alert(1)"):
         with pytest.raises(ConfigError, match="without a password") as error:
             config.parse({"grafana": {"url": wrong}}, origin="test")

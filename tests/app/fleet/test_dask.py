@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.fleet.coordinator import Workers
-    from app.fleet.task import Outcome
+    from app.fleet.task import TaskOutcome
 
 pytestmark = pytest.mark.slow
 
@@ -97,14 +97,14 @@ def in_time(found: Callable[[], T | None]) -> T:
     return result
 
 
-def outcomes(fleet: SmallFleet, workers: Workers, *names: str) -> dict[str, Outcome]:
+def outcomes(fleet: SmallFleet, workers: Workers, *names: str) -> dict[str, TaskOutcome]:
     tasks, broken = tasks_of(config.load(fleet.config), names)
     assert broken == []
     done = run_tasks(tasks, workers, report=lambda *_: None, ended=lambda _: None)
     return {outcome.cluster: outcome for outcome in done}
 
 
-def failures(found: dict[str, Outcome]) -> dict[str, list[tuple[str, int]]]:
+def failures(found: dict[str, TaskOutcome]) -> dict[str, list[tuple[str, int]]]:
     return {name: [(each.step, each.status) for each in found[name].failures] for name in sorted(found)}
 
 
@@ -124,7 +124,7 @@ class Visit(threading.Thread):
         super().__init__()
         self.fleet = fleet
         self.killed = 0
-        self.second: dict[str, Outcome] = {}
+        self.second: dict[str, TaskOutcome] = {}
         self.listened_on: set[str] = set()
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from app.config.fleet import Fleet
+from app.config.fleet import FleetSettings
 from app.errors import UsageError
 from app.fleet import scheduler
 from app.fleet.dask_workers import DaskWorkers, joined, started
@@ -19,7 +19,7 @@ from ingest.errors import ServerDownError
 if TYPE_CHECKING:
     from distributed import Client
 
-TLS = Fleet(tls_ca=Path("/ca.pem"), tls_cert=Path("/cert.pem"), tls_key=Path("/key.pem"))
+TLS = FleetSettings(tls_ca=Path("/ca.pem"), tls_cert=Path("/cert.pem"), tls_key=Path("/key.pem"))
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,19 @@ def test_empty_host_is_refused(address: str, host: str) -> None:
 
 
 def test_refusal_comes_before_anything_is_reached() -> None:
-    with pytest.raises(UsageError, match="--without-tls"), joined("tcp://192.0.2.1:8786", Fleet()):
+    with pytest.raises(UsageError, match="--without-tls"), joined("tcp://192.0.2.1:8786", FleetSettings()):
         pass
     with pytest.raises(UsageError, match="--without-tls"):
-        join("tcp://127.0.0.1:8786", Fleet(), host="192.0.2.1")
+        join("tcp://127.0.0.1:8786", FleetSettings(), host="192.0.2.1")
 
 
 @pytest.mark.parametrize("port", [1, 99_999])
 def test_scheduler_that_is_not_there_is_named_at_once(port: int) -> None:
     address = f"tcp://127.0.0.1:{port}"
-    with pytest.raises(ServerDownError, match=f"the scheduler {address} does not answer"), joined(address, Fleet()):
+    with (
+        pytest.raises(ServerDownError, match=f"the scheduler {address} does not answer"),
+        joined(address, FleetSettings()),
+    ):
         pass
 
 
@@ -79,11 +82,11 @@ def test_name_that_no_machine_has_is_refused() -> None:
 
 
 def test_requested_is_the_command_lines_else_the_configurations() -> None:
-    fleet = Fleet(scheduler="tls://db:8786")
+    fleet = FleetSettings(scheduler="tls://db:8786")
     assert scheduler.requested(None, fleet) == "tls://db:8786"
     assert scheduler.requested("tcp://127.0.0.1:1", fleet) == "tcp://127.0.0.1:1"
     with pytest.raises(UsageError, match="which scheduler"):
-        scheduler.requested(None, Fleet())
+        scheduler.requested(None, FleetSettings())
     with pytest.raises(UsageError, match="not the address of a Dask scheduler"):
         scheduler.requested("db:8786", fleet)
 
@@ -91,7 +94,7 @@ def test_requested_is_the_command_lines_else_the_configurations() -> None:
 def test_certificates_are_those_of_the_configuration() -> None:
     assert scheduler.security_of("tcp://127.0.0.1:8786", TLS) is None
     with pytest.raises(UsageError, match="needs tls_ca"):
-        scheduler.security_of("tls://db:8786", Fleet())
+        scheduler.security_of("tls://db:8786", FleetSettings())
     security = scheduler.security_of("tls://db:8786", TLS)
     assert security is not None
     assert security.require_encryption
@@ -120,9 +123,9 @@ def test_scheduler_that_is_stopped_has_no_slots() -> None:
 def test_scheduler_that_is_stopped_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.fleet.dask_workers.require_answer", lambda _: None)
     monkeypatch.setattr("distributed.Client", lambda *_, **__: Frozen())
-    with joined("tcp://127.0.0.1:1", Fleet()):
+    with joined("tcp://127.0.0.1:1", FleetSettings()):
         pass
-    with pytest.raises(KeyError, match="of the work"), joined("tcp://127.0.0.1:1", Fleet()):
+    with pytest.raises(KeyError, match="of the work"), joined("tcp://127.0.0.1:1", FleetSettings()):
         raise KeyError("of the work")
 
 

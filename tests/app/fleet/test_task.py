@@ -10,7 +10,7 @@ import pytest
 
 from app.compute.unchanged import code_digest
 from app.fleet import task as module
-from app.fleet.task import OtherWorkerError, Task, digest_of, run
+from app.fleet.task import ClusterTask, OtherWorkerError, digest_of, run
 from app.service.worker import Worker
 from queries import opening
 from queries.warehouse import open_reader, open_writer
@@ -20,18 +20,18 @@ from tests.support.warehouses import NOW
 
 
 @pytest.fixture
-def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterTask:
     """A cluster whose Slurm answers in this process."""
     monkeypatch.setattr(module, "Worker", partial(Worker, runner=slurm))
     monkeypatch.setattr(opening, "_engine", opening.engine())  # the task chooses another for its process
     monkeypatch.setattr("app.clock.now", lambda: NOW)
     file = tmp_path / "tiny.toml"
     file.write_text('cluster = "tiny"\n[slurm]\nlookback_days = 60\nwindow_days = 60\nretries = 0\n')
-    return Task("tiny", str(file), digest_of(file), str(tmp_path / "w"), "", "", code_digest().hex())
+    return ClusterTask("tiny", str(file), digest_of(file), str(tmp_path / "w"), "", "", code_digest().hex())
 
 
 @pytest.mark.slow
-def test_run_reads_computes_and_reports(task: Task) -> None:
+def test_run_reads_computes_and_reports(task: ClusterTask) -> None:
     outcome = run(task)
     with open_reader(Path(task.directory)) as reader:
         assert reader.query("computed", cluster="tiny").height == 1
@@ -42,7 +42,7 @@ def test_run_reads_computes_and_reports(task: Task) -> None:
     assert outcome.cpu_s > 0
 
 
-def test_source_that_fails_is_a_failure_with_its_message(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_that_fails_is_a_failure_with_its_message(task: ClusterTask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Worker", partial(Worker, runner=broken))
     outcome = run(task)
     steps = {failure.step: failure for failure in outcome.failures}
@@ -53,7 +53,7 @@ def test_source_that_fails_is_a_failure_with_its_message(task: Task, monkeypatch
 
 @pytest.mark.parametrize(("text", "sources"), [("[slurm]\n", ["slurm"]), ("", [])])
 def test_slurm_here_is_read_only_for_who_names_it(
-    text: str, sources: list[str], task: Task, monkeypatch: pytest.MonkeyPatch
+    text: str, sources: list[str], task: ClusterTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine of a worker may have the commands of another cluster."""
     monkeypatch.setattr(module, "Worker", Worker)
@@ -65,7 +65,7 @@ def test_slurm_here_is_read_only_for_who_names_it(
     assert [name for name, _ in worker._configured()] == sources  # noqa: SLF001 - what a cycle would read
 
 
-def test_slurm_that_is_named_and_not_here_is_a_failure(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_that_is_named_and_not_here_is_a_failure(task: ClusterTask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Worker", Worker)
     monkeypatch.setenv("PATH", "")
     [failure] = run(task).failures
@@ -73,19 +73,19 @@ def test_slurm_that_is_named_and_not_here_is_a_failure(task: Task, monkeypatch: 
     assert failure.message.startswith("sacct is not installed here")
 
 
-def test_directory_that_another_writes_is_left_to_it(task: Task) -> None:
+def test_directory_that_another_writes_is_left_to_it(task: ClusterTask) -> None:
     with open_writer(Path(task.directory), verb="trackside fleet", now=NOW):
         [failure] = run(task).failures
     assert (failure.step, failure.status) == ("warehouse", 43)
     assert "(trackside fleet, since" in failure.message
 
 
-def test_worker_with_other_code_refuses(task: Task) -> None:
+def test_worker_with_other_code_refuses(task: ClusterTask) -> None:
     with pytest.raises(OtherWorkerError, match="runs another version of Trackside"):
         run(replace(task, code="00"))
 
 
-def test_worker_with_another_configuration_refuses(task: Task) -> None:
+def test_worker_with_another_configuration_refuses(task: ClusterTask) -> None:
     file = Path(task.config)
     file.write_text(file.read_text() + "\n")
     with pytest.raises(OtherWorkerError, match="is another file"):

@@ -15,7 +15,7 @@ import pytest
 
 from app.config import settings as config
 from app.config.cost import Cost
-from app.config.deliver import Folder, Smtp
+from app.config.deliver import FolderTarget, Smtp
 from app.errors import ConfigError, UsageError
 from app.reports.delivery.addressed import addressed
 from app.reports.delivery.outcomes import RefusedError
@@ -210,7 +210,7 @@ def test_names_that_cannot_stand_in_an_address_are_refused(root: Path, name: str
     document = made(root) | {"subject": {"kind": "user", "name": name}}
     parcel = Parcel("key", "week", document, ())
     mail = Smtp(name="m", host="h", sender="t@example.com", to=("{user}@example.com", "boss@example.com"))
-    for target in (mail, Folder(name="f", path=Path("/srv/{user}"))):
+    for target in (mail, FolderTarget(name="f", path=Path("/srv/{user}"))):
         with pytest.raises(RefusedError, match="cannot stand in"):
             addressed(target, parcel)
     fine = Parcel("key", "week", document | {"subject": {"kind": "user", "name": "chen.li"}}, ())

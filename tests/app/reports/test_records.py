@@ -13,7 +13,7 @@ from app.errors import UsageError
 from app.reports import records
 from app.reports.delivery.outbox import folder_of
 from app.reports.listing import listed
-from app.reports.records import Record
+from app.reports.records import ReportRecord
 from queries.directory import REPORTS, refuse_other_folders
 from tests.support.command import trackside
 from tests.support.warehouses import from_accounting
@@ -21,7 +21,9 @@ from tests.support.warehouses import from_accounting
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORD = Record("sla", "tiny", "2026-10", "json", "/x", "2026-11-08T00:00:00Z", "a" * 64, None, True, 1, 0, 2, None)  # noqa: FBT003 - by position
+RECORD = ReportRecord(
+    *("sla", "tiny", "2026-10", "json", "/x", "2026-11-08T00:00:00Z", "a" * 64, None, True, 1, 0, 2, None)
+)
 
 
 @pytest.fixture(scope="module")

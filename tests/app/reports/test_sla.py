@@ -27,7 +27,7 @@ from app.window import Window
 from dashboards.palette import SWATCHES
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
-from queries.sandbox.run import Limits, user_sql
+from queries.sandbox.run import SandboxLimits, user_sql
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 from tests.support.warehouses import NOW, from_accounting
@@ -357,7 +357,7 @@ def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> N
 def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
     period = "2026-10-02T03:04:05..2026-10-09T10:11:12.5"
     since, until = parse_period(period)
-    rows, more = user_sql(warehouse, ledger_sql(Window("tiny", since, until)), Limits())
+    rows, more = user_sql(warehouse, ledger_sql(Window("tiny", since, until)), SandboxLimits())
     assert not more
     reported = {each["category"]: each["gpu_seconds"] for each in made(warehouse, period)["gpu_time"]["categories"]}
     for category, seconds in rows.select("category", "gpu_seconds").iter_rows():

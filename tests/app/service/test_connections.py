@@ -34,7 +34,7 @@ def echo_path(environment: WSGIEnvironment, start: StartResponse) -> list[bytes]
 @contextlib.contextmanager
 def served(
     application: Application = echo_path, *, request_s: float = connections.REQUEST_S, most: int | None = None
-) -> Iterator[tuple[connections.Server, int]]:
+) -> Iterator[tuple[connections.GuardedServer, int]]:
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
         server = connections.make_server(application, listening, request_s=request_s, most=most)
         stop = threading.Event()
@@ -51,17 +51,17 @@ def served(
                 each.close()
 
 
-def _run(server: connections.Server, stop: threading.Event) -> None:
+def _run(server: connections.GuardedServer, stop: threading.Event) -> None:
     while not stop.is_set():
         wasyncore.loop(timeout=0.1, use_poll=True, map=_map(server), count=1)
 
 
-def _map(server: connections.Server) -> dict[int, Any]:
+def _map(server: connections.GuardedServer) -> dict[int, Any]:
     """Everything that the server's loop watches."""
     return cast("dict[int, Any]", vars(server)["_map"])
 
 
-def channels(server: connections.Server) -> int:
+def channels(server: connections.GuardedServer) -> int:
     """How many connections are open."""
     return len(cast("dict[int, Any]", server.active_channels))
 

@@ -24,7 +24,7 @@ from app.results.goodput import lost_rows
 from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.service import server as service
-from app.service.samples import Sample as Exported
+from app.service.samples import ExportedSample as Exported
 from app.window import Window
 from dashboards import palette
 from dashboards.exported_metrics import BY_NAME, FAMILIES, MAX_RUNS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.claims.file import read_contract
-from app.reports.delivery.outbox import Made, Outbox, folder_of, key_of
+from app.reports.delivery.outbox import MadeReport, Outbox, folder_of, key_of
 from app.reports.delivery.parcel import KEPT
 from app.reports.sla import document as sla
 from app.times import parse_period
@@ -55,7 +55,7 @@ def recorded(root: Path) -> tuple[Outbox, str]:
     for name in (KEPT, "a.json"):
         (outbox.folder_of(key) / name).write_bytes(sla.encoded(document))
     at = datetime(2026, 11, 8, 6, tzinfo=UTC).isoformat()
-    made = Made(key, "monthly", PERIOD, "tiny", document["sha256"], at, "", ("a.json",))
+    made = MadeReport(key, "monthly", PERIOD, "tiny", document["sha256"], at, "", ("a.json",))
     outbox.add(made, ("archive", "hook"))
     return outbox, key
 

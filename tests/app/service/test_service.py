@@ -15,7 +15,7 @@ import pytest
 from polars.exceptions import PanicException
 
 from app.config import settings as config
-from app.config.grafana import Grafana
+from app.config.grafana import GrafanaSettings
 from app.config.settings import Config, Rules, Serve
 from app.results.serving.cache import AnswerCache
 from app.service import log
@@ -75,7 +75,7 @@ def broken(command: list[str], _: Mapping[str, str]) -> Completed:
     return Completed(1, b"", f"{command[0]}: error: slurmdbd is away".encode())
 
 
-def configured(**sections: Prometheus | Serve | Grafana) -> Config:
+def configured(**sections: Prometheus | Serve | GrafanaSettings) -> Config:
     return Config(cluster="tiny", slurm=Slurm(lookback_days=60, window_days=60, retries=0)).model_copy(update=sections)
 
 
@@ -114,7 +114,7 @@ def test_a_cycle_computes_anew_when_rules_are_others(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_cycle_publishes_tables_once_for_each_copy(tmp_path: Path) -> None:
     target = tmp_path / "parquet"
-    worker = Worker(tmp_path / "w", configured(grafana=Grafana(parquet=target)), every=EVERY, runner=slurm)
+    worker = Worker(tmp_path / "w", configured(grafana=GrafanaSettings(parquet=target)), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)
     first = (target / "current").readlink()
     assert (target / "current" / "runs.parquet").is_file()
@@ -400,7 +400,7 @@ def test_stop_ends_a_cycle_between_two_steps_and_loses_nothing(tmp_path: Path) -
         return slurm(command, environment)
 
     worker.runner = stopping
-    with pytest.raises(worker_module.StoppedError):
+    with pytest.raises(worker_module.CycleStoppedError):
         worker.cycle(now=NOW)
     again = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     again.cycle(now=NOW + EVERY)

@@ -64,10 +64,10 @@ def test_a_warehouse_that_cannot_be_read_is_unwell(tmp_path: Path) -> None:
 def test_health_does_not_wait_for_a_scrape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, free = threading.Event(), threading.Event()
 
-    def slow(_: Reader, __: object) -> exporter.Exported:
+    def slow(_: Reader, __: object) -> exporter.ExportedContents:
         begun.set()
         assert free.wait(60)
-        return exporter.Exported((), ())
+        return exporter.ExportedContents((), ())
 
     monkeypatch.setattr(exporter, "exported", slow)
     application = service.make_application(from_accounting(tmp_path, jobs=5), Config())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.errors import UsageError
 from app.terminal.cells import width
 from app.terminal.rows import RowOptions
-from app.terminal.table import Table, table_lines
+from app.terminal.table import TextTable, table_lines
 from app.terminal.terminal import PIPE, Terminal
 
 LONG = "a long text that explains at some length what the number beside it means"
@@ -37,10 +37,10 @@ HEADINGS = {
     "high": ("at most", "ratio"),
     "empty": ("nothing", "text"),
 }
-TABLE = Table(ROWS, HEADINGS)
+TABLE = TextTable(ROWS, HEADINGS)
 
 
-def lines(columns: int, options: RowOptions | None = None, table: Table = TABLE) -> list[str]:
+def lines(columns: int, options: RowOptions | None = None, table: TextTable = TABLE) -> list[str]:
     return table_lines(table, Terminal(columns, 24), options or RowOptions())
 
 
@@ -66,7 +66,7 @@ def test_texts_that_fit_stay_in_their_row() -> None:
 
 def test_texts_are_folded_before_they_are_cut() -> None:
     rows = pl.DataFrame({"source": ["runlog", "slurm"], "rows": ["1,696 run_events, 11 sessions", "86 attempts"]})
-    table = Table(rows, {"source": ("source", "text"), "rows": ("rows", "text")}, ranked=("rows",))
+    table = TextTable(rows, {"source": ("source", "text"), "rows": ("rows", "text")}, ranked=("rows",))
     assert lines(28, RowOptions(columns=("source", "rows")), table)[:4] == [
         "source  rows", "runlog  1,696 run_events, 11", "        sessions", "slurm   86 attempts",
     ]  # fmt: skip
@@ -78,13 +78,13 @@ def test_pairs_are_shown_together_or_not_at_all() -> None:
 
 
 def test_ranked_columns_go_first() -> None:
-    shown = lines(30, table=Table(ROWS, HEADINGS, ranked=("low",)))
+    shown = lines(30, table=TextTable(ROWS, HEADINGS, ranked=("low",)))
     assert "at least" in " ".join(" ".join(shown[:2]).split()) or "least" in shown[1]
     assert any(line.startswith("also: hours") for line in shown)
 
 
 def test_explained_columns_are_shown_on_request() -> None:
-    table = Table(ROWS, HEADINGS, explained=("hours",))
+    table = TextTable(ROWS, HEADINGS, explained=("hours",))
     assert "GPU-h" not in lines(100, table=table)[0]
     assert any("also: hours" in line for line in lines(100, table=table))
     assert "GPU-h" in lines(100, RowOptions(columns=("node", "hours")), table)[0]
@@ -99,14 +99,14 @@ def test_wide_lines_have_every_column() -> None:
 
 def test_a_pipe_has_all_rows_and_columns_in_full() -> None:
     many = pl.concat([ROWS] * 20)
-    piped = table_lines(Table(many, HEADINGS), PIPE)
+    piped = table_lines(TextTable(many, HEADINGS), PIPE)
     assert len(piped) == 81
     assert "12,345.68" in piped[1]
     assert LONG in piped[1]
-    assert len(table_lines(Table(many, HEADINGS), PIPE, RowOptions(limit=5))) == 6
-    shown = table_lines(Table(many, HEADINGS), Terminal(80, 24))
+    assert len(table_lines(TextTable(many, HEADINGS), PIPE, RowOptions(limit=5))) == 6
+    shown = table_lines(TextTable(many, HEADINGS), Terminal(80, 24))
     assert "60 more: --all" in shown
-    assert "60 more: --all" not in table_lines(Table(many, HEADINGS), Terminal(80, 24), RowOptions(every=True))
+    assert "60 more: --all" not in table_lines(TextTable(many, HEADINGS), Terminal(80, 24), RowOptions(every=True))
 
 
 @pytest.mark.parametrize(
@@ -128,21 +128,21 @@ def test_an_unknown_column_is_refused() -> None:
 def test_times_are_as_exact_as_is_needed() -> None:
     times = [datetime(2026, 10, 1, 12, 0, second, tzinfo=UTC) for second in (0, 30)]
     rows = pl.DataFrame({"a": ["x", "y"], "t": times})
-    table = Table(rows, {"a": ("a", "text"), "t": ("t", "time")})
+    table = TextTable(rows, {"a": ("a", "text"), "t": ("t", "time")})
     assert lines(80, table=table)[1] == "x  2026-10-01 12:00:00"
-    assert lines(80, table=Table(rows.head(1), table.headings))[1] == "x  2026-10-01 12:00"
+    assert lines(80, table=TextTable(rows.head(1), table.headings))[1] == "x  2026-10-01 12:00"
 
 
 def test_names_leave_the_terminal_as_it_is() -> None:
     rows = pl.DataFrame({"a\x1b[2J": ["x\x1b[31mred\nnext"]})
-    shown = "\n".join(lines(80, table=Table(rows, {"a\x1b[2J": ("a\x1b[2J", "text")})))
+    shown = "\n".join(lines(80, table=TextTable(rows, {"a\x1b[2J": ("a\x1b[2J", "text")})))
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 2
 
 
 def test_colour_adds_nothing_to_the_words() -> None:
     rows = pl.DataFrame({"job": ["1", "2"], "state": ["FAILED", "COMPLETED"]})
-    table = Table(rows, {"job": ("job", "text"), "state": ("state", "text")})
+    table = TextTable(rows, {"job": ("job", "text"), "state": ("state", "text")})
     plain = table_lines(table, Terminal(80, 24))
     coloured = table_lines(table, Terminal(80, 24, colours=True))
     assert "\x1b[31mFAILED\x1b[0m" in coloured[1]
@@ -163,5 +163,5 @@ def test_no_line_is_wider_whatever_is_in_it(cells: list[tuple[str, str, float, s
         "state": ("state", "text"),
     }
     for options in (RowOptions(), RowOptions(columns=tuple(headings))):
-        made = table_lines(Table(rows, headings), Terminal(columns, 24), options)
+        made = table_lines(TextTable(rows, headings), Terminal(columns, 24), options)
         assert max(map(width, made)) <= columns

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from queries.lake import catalogue as catalogues
-from queries.lake.catalogue import ORIGINS, Entry, entry_of
+from queries.lake.catalogue import ORIGINS, CatalogueFile, entry_of
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def grow(address: Address, files: Path, clusters: range) -> None:
             lake.commit([], [*linked, _facts(lake, connection, new, facts, files)], f"cluster {number}")
 
 
-def _linked(lake: Catalogue, entry: Entry, origin: str, cluster: str, files: Path) -> Entry:
+def _linked(lake: Catalogue, entry: CatalogueFile, origin: str, cluster: str, files: Path) -> CatalogueFile:
     """A file of the first cluster as one of another."""
     name = entry.name.replace(entry.origin, origin, 1).replace(f"cluster={FIRST}", f"cluster={cluster}")
     (files / name).parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def _linked(lake: Catalogue, entry: Entry, origin: str, cluster: str, files: Pat
 
 def _facts(
     lake: Catalogue, connection: duckdb.DuckDBPyConnection, origin: str, facts: list[tuple[str, str]], files: Path
-) -> Entry:
+) -> CatalogueFile:
     """The facts of the first cluster's warehouse as those of another."""
     mine = [(origin, key, origin if key == "warehouse" else value) for key, value in facts]
     rows = ", ".join(f"({', '.join(map(literal, row))})" for row in mine)
@@ -66,7 +66,7 @@ def _facts(
     return _entry(lake, name, len(mine))
 
 
-def _entry(lake: Catalogue, name: str, rows: int) -> Entry:
+def _entry(lake: Catalogue, name: str, rows: int) -> CatalogueFile:
     entry = entry_of(lake.storage.address(name), name, rows)
     assert entry is not None, name
     return entry

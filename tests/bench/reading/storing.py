@@ -14,7 +14,7 @@ import polars as pl
 
 from app.config.settings import Config
 from ingest.prometheus.store.samples import load
-from ingest.prometheus.tables import GPUS, NODES, Table
+from ingest.prometheus.tables import GPUS, NODES, SampleTable
 from ingest.store.request import from_file
 from ingest.tables import GPU_SAMPLES, NODE_SAMPLES, REJECTS, Parsed, conform, empty
 from queries.warehouse import open_writer
@@ -83,7 +83,7 @@ COUNTERS = {
 class _Day:
     """Samples of a day, as our rows and as exposition for promtool."""
 
-    of: Table
+    of: SampleTable
     rows: pl.DataFrame
     text: list[str]
     samples: int

@@ -20,7 +20,7 @@ from tests.support.command import trackside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.ranks.report_format import Example
+    from ingest.ranks.report_format import ReportExample
     from ingest.tables import Parsed
 
 BEGIN = datetime(2026, 1, 5, 23, 7, 56, tzinfo=UTC)
@@ -40,7 +40,7 @@ def megatron(minute: int, slow: int, low: float = 296.02, *, rank: int = 8) -> s
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
-def test_example_gives_what_its_format_says(name: str, example: Example) -> None:
+def test_example_gives_what_its_format_says(name: str, example: ReportExample) -> None:
     rows = parsed(example.text, Stated(timezone="UTC")).frames["rank_reports"]
     got = sorted(rows.select("measure", "place", "rank", "value").rows(), key=str)
     wanted = sorted(((*each, None)[:4] for each in example.gives), key=str)

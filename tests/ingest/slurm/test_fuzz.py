@@ -29,7 +29,7 @@ from tests.support.slurm.sacct_text import IDENTITY, TEXTS, TORN_WORDS, TYPED, r
 
 if TYPE_CHECKING:
     from ingest.delimited.header import Layout
-    from ingest.delimited.reader import Rows
+    from ingest.delimited.reader import DumpRows
     from ingest.tables import SourceName
 
 KINDS: Final = sorted(PARSERS)
@@ -133,7 +133,7 @@ def test_any_columns_with_any_nonsense_are_read_or_refused(data: bytes, accept_t
         assert parsed.rows_read == reported
 
 
-def unowned(data: bytes, rows: Rows) -> list[str]:
+def unowned(data: bytes, rows: DumpRows) -> list[str]:
     """Lines that belong to no row, read or refused, and are neither blank nor the header."""
     owners = {line: rows.raw(line) for line in rows.frame[LINE]} | {one.line: one.raw for one in rows.refused}
     assert len(owners) == rows.frame.height + len(rows.refused), "a line begins two rows"
@@ -151,7 +151,7 @@ def unowned(data: bytes, rows: Rows) -> list[str]:
     return lost
 
 
-def read(data: bytes, layout: Layout, accept_truncated: bool) -> Rows | None:
+def read(data: bytes, layout: Layout, accept_truncated: bool) -> DumpRows | None:
     with suppress(InputError):
         return read_rows(data, layout, origin="x", accept_truncated=accept_truncated)
     return None

@@ -22,7 +22,7 @@ from metrics.checkpoints.advice import (
     loss_share,
     restart_overheads,
 )
-from metrics.runs.steps import Rules, executions_of_steps, match_sessions, with_runs
+from metrics.runs.steps import StepRules, executions_of_steps, match_sessions, with_runs
 from tests.metrics.oracles import theory as oracle
 from tests.metrics.tables import at, attempt, attempts, joined, rows
 
@@ -251,7 +251,7 @@ def logged(*sessions: list[tuple[float, bool | None]], steps: int = 30) -> dict[
     ran = attempts(attempt("1", 0, 0, 3))
     events = rows(frames.RUN_EVENTS, *saves)
     matched = with_runs(match_sessions(rows(frames.SESSIONS, *output), ran), joined(ran))
-    executed = executions_of_steps(rows(frames.STEPS, *stepped), matched, events, Rules())
+    executed = executions_of_steps(rows(frames.STEPS, *stepped), matched, events, StepRules())
     result = logged_saves(events, matched, executed, since=at(), until=at(3)).to_dicts()
     took = restart_overheads(executed, ran).row(0, named=True)
     assert took["restart_s"] == 20

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.ledger.straggling import straggling
-from metrics.runs.steps import Rules, executions_of_steps, match_sessions, with_runs
+from metrics.runs.steps import StepRules, executions_of_steps, match_sessions, with_runs
 from tests.metrics.oracles.step_deviation import ideal_step_s
 from tests.metrics.oracles.straggling import SCORE, straggler_score, waste
 from tests.metrics.tables import rows
@@ -115,7 +115,7 @@ def test_saving_and_waiting_for_data_are_no_straggling() -> None:
             frames.RUN_EVENTS,
             *(named | {"kind": kind, "ts": at(a), "ended_at": at(b), "blocking": True} for kind, a, b in events),
         ),
-        Rules(),
+        StepRules(),
     )
     assert shares(straggling(done)) == {date(2026, 3, 2): 0.0}
 

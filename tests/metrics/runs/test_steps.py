@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.categories import ALLOCATED
 from metrics.ledger.log_evidence import logged_time
-from metrics.runs.steps import Rules, executions_of_steps, explicit_runs, match_sessions, with_runs
+from metrics.runs.steps import StepRules, executions_of_steps, explicit_runs, match_sessions, with_runs
 from tests.metrics.runs import slow_steps
 from tests.metrics.runs.slow_steps import Attempt, Session, Step
 from tests.metrics.tables import rows
 
 EPOCH = datetime(2026, 3, 2, tzinfo=UTC)
-RULES = Rules(hang_steps=10, hang_min_s=30)
+RULES = StepRules(hang_steps=10, hang_min_s=30)
 
 
 def at(second: float) -> datetime:

@@ -16,7 +16,7 @@ from metrics.stragglers.dependencies import dependencies
 from metrics.stragglers.operations import trace
 from metrics.stragglers.replay import own_times, step_times_s
 from metrics.stragglers.verdict import verdict
-from metrics.stragglers.what_if import PARTS, Worker, what_if
+from metrics.stragglers.what_if import PARTS, PipelineStage, what_if
 from tests.metrics.oracles.pipeline import Own, Pipeline
 
 if TYPE_CHECKING:
@@ -115,17 +115,17 @@ def test_one_slow_worker_is_a_node_and_named() -> None:
 
     result = what_if(planted(own).rows())
     answer = verdict(result)
-    assert (answer.cause, answer.workers) == ("node", (Worker(2, 1),))
-    assert result.peers[Worker(2, 1)] == pytest.approx(2.5)
+    assert (answer.cause, answer.workers) == ("node", (PipelineStage(2, 1),))
+    assert result.peers[PipelineStage(2, 1)] == pytest.approx(2.5)
     assert result.m_w == pytest.approx(1, abs=0.1)
-    assert result.slowest == (Worker(2, 1),)
+    assert result.slowest == (PipelineStage(2, 1),)
 
 
 def test_a_slow_worker_of_the_last_stage_is_a_node_too() -> None:
     def own(kind: str, step: int, rank: int, stage: int, number: int) -> float:
         return usual(kind) * (2.0 if (rank, stage) == (0, 2) else 1)
 
-    assert verdict(what_if(planted(own).rows())).workers == (Worker(0, 2),)
+    assert verdict(what_if(planted(own).rows())).workers == (PipelineStage(0, 2),)
 
 
 def test_a_heavy_last_stage_is_the_shape_of_the_job() -> None:

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.telemetry.gpu_attribution import Day, added_up, day_activities, in_units
+from metrics.telemetry.gpu_attribution import GpuDay, added_up, day_activities, in_units
 from metrics.telemetry.occupancy import Holders, holders
 from metrics.telemetry.sample_grid import Reading, at_most
 from tests.metrics.tables import rows
@@ -77,7 +77,7 @@ def prepared(held: Sequence[Holder], eras: Sequence[Era]) -> Holders:
     return holders(on_nodes, attempts, there, covered, verification=CHECKS)
 
 
-def by_day(samples: Sequence[Sample], held: Holders, *, by_gpu: bool = False) -> list[Day]:
+def by_day(samples: Sequence[Sample], held: Holders, *, by_gpu: bool = False) -> list[GpuDay]:
     """Newest first, as the samples before midnight have to know what follows."""
     days = [[s for s in samples if s.at >= MIDNIGHT], [s for s in samples if s.at < MIDNIGHT]]
     return list(day_activities(map(table, days), held, READING, by_gpu=by_gpu))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.telemetry.node_attribution import SERIES, WHAT, Day, Seen, added_up, day_parts
+from metrics.telemetry.node_attribution import SERIES, WHAT, NodeDay, Seen, added_up, day_parts
 from metrics.telemetry.occupancy import Occupants, occupants
 from tests.metrics.tables import rows
 from tests.metrics.telemetry import slow_node_attribution as slow
@@ -59,7 +59,7 @@ def prepared(stays: Sequence[Stay]) -> Occupants:
     return occupants(on_nodes, owners, covered)
 
 
-def by_day(samples: Sequence[Sample], there: Occupants) -> list[Day]:
+def by_day(samples: Sequence[Sample], there: Occupants) -> list[NodeDay]:
     """Newest first, as the samples before midnight have to know what follows; node by node, as large days are read."""
     days = [[s for s in samples if s.at >= MIDNIGHT], [s for s in samples if s.at < MIDNIGHT]]
     parts = [[s for s in day if s.node == node] for day in days for node in ("a", "b", "x")]
@@ -70,7 +70,7 @@ def owners(samples: Sequence[Sample], there: Occupants) -> pl.DataFrame:
     return owners_of(by_day(samples, there))
 
 
-def owners_of(days: list[Day]) -> pl.DataFrame:
+def owners_of(days: list[NodeDay]) -> pl.DataFrame:
     return added_up([day.owners for day in days], ["owner", *WHAT])
 
 
@@ -78,7 +78,7 @@ def nodes(samples: Sequence[Sample], there: Occupants) -> pl.DataFrame:
     return nodes_of(by_day(samples, there))
 
 
-def nodes_of(days: list[Day]) -> pl.DataFrame:
+def nodes_of(days: list[NodeDay]) -> pl.DataFrame:
     return added_up([day.nodes for day in days], list(SERIES))
 
 
@@ -297,7 +297,7 @@ def test_two_windows_add_up_to_the_whole(made: tuple[list[Sample], list[Stay]], 
         assert both[name].to_list() == pytest.approx(whole[name].to_list(), rel=1e-12)
 
 
-def _totals(windows: list[list[Day]]) -> list[float]:
+def _totals(windows: list[list[NodeDay]]) -> list[float]:
     """Of all nodes together, what was observed and what of it was outside."""
     parts = [nodes_of(days) for days in windows]
     names = ["observed", "value", "outside", "outside_value"]

@@ -290,7 +290,7 @@ def test_commit_looks_at_no_file_of_another_warehouse(
     seen: set[str] = set()
     entry_of = catalogue.entry_of
 
-    def noted(address: str, name: str, rows: int) -> catalogue.Entry | None:
+    def noted(address: str, name: str, rows: int) -> catalogue.CatalogueFile | None:
         seen.add(name.partition("/")[0])
         return entry_of(address, name, rows)
 

@@ -20,7 +20,7 @@ import pytest
 from queries.errors import QueryError
 from queries.sandbox import confinement
 from queries.sandbox.confinement import measures, program
-from queries.sandbox.run import Limits, user_sql
+from queries.sandbox.run import SandboxLimits, user_sql
 from queries.warehouse import open_writer
 from tests.queries.test_warehouse import DAY, NOW, put, samples
 
@@ -338,7 +338,7 @@ def test_process_start_time_does_not_count_for_the_query(tmp_path: Path, monkeyp
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow" / "sitecustomize.py").write_text("import time; time.sleep(8)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
-    rows, _ = user_sql(tmp_path / "w", "SELECT 42 AS n", Limits(seconds=2))
+    rows, _ = user_sql(tmp_path / "w", "SELECT 42 AS n", SandboxLimits(seconds=2))
     assert rows["n"].to_list() == [42]
 
 
@@ -356,4 +356,4 @@ def test_a_warehouse_may_be_in_any_folder(name: str, tmp_path: Path) -> None:
 def test_limits_are_reported_as_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than -3 s"):
-        user_sql(tmp_path / "w", SLOW, Limits(seconds=-3))
+        user_sql(tmp_path / "w", SLOW, SandboxLimits(seconds=-3))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.cli.options import Subparsers
-    from app.reports.bundle.check import Checked
+    from app.reports.bundle.check import BundleCheck
 
 
 MANUAL = "how-to/reports"
@@ -312,7 +312,7 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if found.holds else REFUTED
 
 
-def _findings(found: Checked) -> list[str]:
+def _findings(found: BundleCheck) -> list[str]:
     """What was found, a line each."""
     lines = [f"files: {each}" for each in found.altered] or ["files: all as the manifest lists them"]
     if found.unsigned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.options import add_format, add_late_epilog, add_period, add_table, add_verb
-from app.cli.question_names import Names
+from app.cli.question_names import AcceptedNames
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=Names(),
+        choices=AcceptedNames(),
         metavar="QUESTION",
         help="one of the questions below, or the name of a metric; without it, the list of questions",
     )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from app.cli.options import Subparsers
-    from queries.sandbox.run import Limits
+    from queries.sandbox.run import SandboxLimits
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -42,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def limits(options: argparse.Namespace) -> Limits:
+def limits(options: argparse.Namespace) -> SandboxLimits:
     """The limits of the configuration. Without a file they are the defaults, and no settings are imported."""
     from app.cli.run_context import settings_and_root
     from app.config.place import config_file
-    from queries.sandbox.run import Limits
+    from queries.sandbox.run import SandboxLimits
 
     if config_file(options.config) is None:
-        return Limits()
+        return SandboxLimits()
     own = settings_and_root(options)[0].sql
-    return Limits(own.rows, own.seconds, own.memory_mb, own.result_mb)
+    return SandboxLimits(own.rows, own.seconds, own.memory_mb, own.result_mb)

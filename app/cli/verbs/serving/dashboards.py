@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.cli.options import Subparsers
-    from dashboards.delivery.push import Change
+    from dashboards.delivery.push import BoardChange
     from dashboards.grafana import Json
 
 
@@ -205,7 +205,7 @@ def _boards_of(options: argparse.Namespace) -> list[Json]:
     return [make(targets) for make in makers.values()]
 
 
-def _say(change: Change, options: argparse.Namespace, *, saved: bool) -> None:
+def _say(change: BoardChange, options: argparse.Namespace, *, saved: bool) -> None:
     """One line of a board, and its differences where they are wanted."""
     from app import console
 

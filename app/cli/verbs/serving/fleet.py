@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from app.cli.options import Subparsers
-    from app.config.fleet import Fleet
+    from app.config.fleet import FleetSettings
     from app.fleet.coordinator import Workers
-    from app.fleet.task import Outcome
+    from app.fleet.task import TaskOutcome
 
 EPILOG = """\
 The configuration names the configuration file of each cluster, and the lake that all clusters are committed to:
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     settings, form = config.load(options.config), RowFormat.of(options)
     tasks, outcomes = tasks_of(settings, options.cluster)
 
-    def ended(outcome: Outcome) -> None:
+    def ended(outcome: TaskOutcome) -> None:
         if not options.quiet:
             for line in line_of(outcome):
                 _echo(line)
@@ -91,7 +91,7 @@ def _echo(line: str) -> None:
     console.echo(line, error=True)
 
 
-def _workers(options: argparse.Namespace, fleet: Fleet) -> AbstractContextManager[Workers]:
+def _workers(options: argparse.Namespace, fleet: FleetSettings) -> AbstractContextManager[Workers]:
     """What runs the tasks: as the command line says, else as the configuration."""
     from contextlib import nullcontext
 

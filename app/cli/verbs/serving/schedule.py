@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.cli.options import Subparsers
-    from app.reports.schedule.export import Job
+    from app.reports.schedule.export import TimerJob
 
 MANUAL = "how-to/schedule"
 
@@ -117,7 +117,7 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _files(options: argparse.Namespace, jobs: Sequence[Job]) -> dict[str, str]:
+def _files(options: argparse.Namespace, jobs: Sequence[TimerJob]) -> dict[str, str]:
     """The files, by name."""
     from app.reports.schedule import export
 

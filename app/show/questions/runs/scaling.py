@@ -13,7 +13,7 @@ from app.show.selection import conventions_meant
 from app.show.sentences import percent
 from ingest.counted import counted
 from metrics.mfu.remark import beyond_peak
-from metrics.scaling.change import LEAST_DAYS, Change, change_of
+from metrics.scaling.change import LEAST_DAYS, RateChange, change_of
 from metrics.scaling.reference import BASELINE, beside_references
 from metrics.scaling.table import scaling_table
 
@@ -215,7 +215,7 @@ def _changes(source: Reader, window: Window, rows: pl.DataFrame) -> Iterator[str
             yield _change_words(str(recipe), float(str(gpus)), day, change, changed)
 
 
-def _change_words(recipe: str, gpus: float, day: str, change: Change, changed: Differences) -> str:
+def _change_words(recipe: str, gpus: float, day: str, change: RateChange, changed: Differences) -> str:
     word = "slower" if change.ratio < 1 else "faster"
     since = f"; since then {'; '.join(changed.known)}" if changed.known else "; nothing else that is known changed"
     since += f" (unknown: {', '.join(changed.unknown)})" if changed.unknown else ""

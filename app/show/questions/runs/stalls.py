@@ -10,7 +10,7 @@ from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import gpu_hours, lasted
 from ingest.counted import counted
-from metrics.runs.steps import HANG_MIN_S, HANG_STEPS, Rules
+from metrics.runs.steps import HANG_MIN_S, HANG_STEPS, StepRules
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,7 +44,7 @@ def stalls(source: Reader, window: Window, question: Question) -> Answer:
     if question.dimension == "dump":
         return _by_dump(hang_rows(source, window, question.run))
     constants = computed_constants(source, window.cluster)
-    rules = Rules(constants.get("hang_steps", HANG_STEPS), constants.get("hang_min_s", HANG_MIN_S))
+    rules = StepRules(constants.get("hang_steps", HANG_STEPS), constants.get("hang_min_s", HANG_MIN_S))
     rows = stall_rows(source, window, rules, question.run)
     about = (
         f"A step is late when the next one begins more than {rules.hang_steps:g} of its session's median steps after"

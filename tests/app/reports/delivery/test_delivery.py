@@ -14,7 +14,7 @@ from aiosmtpd.controller import Controller
 from app.claims.file import read_contract
 from app.config import settings as config
 from app.reports.delivery import chat, send, webhook
-from app.reports.delivery.outbox import Made, Outbox, folder_of, key_of
+from app.reports.delivery.outbox import MadeReport, Outbox, folder_of, key_of
 from app.reports.delivery.parcel import KEPT, read_parcel
 from app.reports.sla import document as sla
 from app.times import parse_period
@@ -50,7 +50,9 @@ class Post:
         self.outbox, self.pauses = Outbox(folder_of(folder / "w")), list[float]()
         self.sender = send.Sender(self.outbox, settings, lambda: NOW, self.pauses.append)
         key = key_of("monthly", PERIOD, document["sha256"])
-        self.made = Made(key, "monthly", PERIOD, "tiny", document["sha256"], NOW.isoformat(), "", ("a.pdf", "a.json"))
+        self.made = MadeReport(
+            key, "monthly", PERIOD, "tiny", document["sha256"], NOW.isoformat(), "", ("a.pdf", "a.json")
+        )
         kept = self.outbox.folder_of(key)
         kept.mkdir(parents=True)
         for name, content in {KEPT: sla.encoded(document), "a.pdf": b"%PDF-", "a.json": sla.encoded(document)}.items():

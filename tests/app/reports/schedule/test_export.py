@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cronsim import CronSim
 
-from app.reports.schedule.export import Job, calendars, crontab, job_of, manifests, skipped_time, systemd_files
+from app.reports.schedule.export import TimerJob, calendars, crontab, job_of, manifests, skipped_time, systemd_files
 from app.reports.schedule.plan import Plan
 from tests.support.kubernetes.models import faults
 
@@ -54,7 +54,7 @@ def test_systemd_accepts_every_unit(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(ANALYZE is None, reason="no systemd-analyze here")
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_systemd_elapses_when_cron_does(job: Job) -> None:
+def test_systemd_elapses_when_cron_does(job: TimerJob) -> None:
     asked = [str(ANALYZE), "calendar", "--base-time=2026-10-20 00:00:00 UTC", "--iterations=1", *calendars(job)]
     shown = subprocess.run(asked, capture_output=True, text=True, check=True, env={"TZ": "UTC", "LC_ALL": "C"}).stdout
     found = [line.split(maxsplit=3)[-1] for line in shown.splitlines() if "Next elapse" in line or "(in UTC)" in line]
@@ -64,7 +64,7 @@ def test_systemd_elapses_when_cron_does(job: Job) -> None:
     assert min(times) == next_of(job)
 
 
-def next_of(job: Job) -> datetime:
+def next_of(job: TimerJob) -> datetime:
     """By cronsim, the first time after the moment that systemd was asked about."""
     begin = datetime(2026, 10, 20, tzinfo=UTC).astimezone(ZoneInfo(job.zone))
     return next(CronSim(job.cron, begin)).astimezone(UTC)
@@ -100,7 +100,7 @@ def test_a_crontab_line_runs_the_words_that_were_given(tmp_path: Path) -> None:
 
 def test_a_time_that_the_clocks_skip_is_named() -> None:
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    skipped = skipped_time(Job("daily", "30 2 * * *", "Europe/Berlin"), now)
+    skipped = skipped_time(TimerJob("daily", "30 2 * * *", "Europe/Berlin"), now)
     assert skipped is not None
     assert skipped.date().isoformat() == "2027-03-28"
-    assert skipped_time(Job("daily", "30 6 * * *", "Europe/Berlin"), now) is None
+    assert skipped_time(TimerJob("daily", "30 6 * * *", "Europe/Berlin"), now) is None

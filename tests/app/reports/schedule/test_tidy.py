@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from app.config import settings as config
 from app.config.reports import ScheduledReport
-from app.reports.delivery.outbox import Made, Outbox
+from app.reports.delivery.outbox import MadeReport, Outbox
 from app.reports.schedule.plan import Plan
 from app.reports.schedule.run import Runner
 from app.reports.schedule.tidy import tidy
@@ -27,7 +27,7 @@ def add(outbox: Outbox, report: str, period: str, days: int, outcome: str = "del
     folder = outbox.folder_of(key)
     folder.mkdir(parents=True)
     (folder / "report.json").write_text("{}")
-    outbox.add(Made(key, report, period, "c", "0" * 64, at.isoformat(), "", ("report.json",)), ("here",))
+    outbox.add(MadeReport(key, report, period, "c", "0" * 64, at.isoformat(), "", ("report.json",)), ("here",))
     if outcome != "pending":
         outbox.note(key, "here", "dead" if outcome == "dead" else "delivered", tries=1, now=at, reason=None)
     return key
@@ -74,7 +74,7 @@ def test_a_period_whose_files_are_gone_is_not_made_again(tmp_path: Path) -> None
         add(outbox, "monthly", period, days)
     outbox.begin("monthly", "2026-10")
 
-    def make(_report: ScheduledReport, period: str, _now: datetime) -> list[Made]:
+    def make(_report: ScheduledReport, period: str, _now: datetime) -> list[MadeReport]:
         raise AssertionError(period)
 
     runner = Runner(outbox, cast("Sender", None), lambda _: Plan("monthly", "month"), make, lambda: NOW, keep_days=20)

@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.config.reports import ScheduledReport
-from app.reports.delivery.outbox import Delivery, Made, Outbox, key_of
+from app.reports.delivery.outbox import Delivery, MadeReport, Outbox, key_of
 from app.reports.schedule.plan import Plan
-from app.reports.schedule.run import Run, Runner
+from app.reports.schedule.run import Runner, ScheduledRun
 from app.times import parse_period
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ class World:
     kill: str | None = None
     slow: timedelta = timedelta(0)
     twin: Runner | None = None
-    beside: list[Run] = field(default_factory=list)
+    beside: list[ScheduledRun] = field(default_factory=list)
 
     def plan(self, report: ScheduledReport) -> Plan:
         zone = ZoneInfo(report.zone or "UTC")
         return Plan(report.name, report.period, report.cron, zone, BERLIN, 7, report.catch_up)
 
-    def make(self, report: ScheduledReport, period: str, now: datetime) -> list[Made]:
+    def make(self, report: ScheduledReport, period: str, now: datetime) -> list[MadeReport]:
         if self.twin is not None and self.slow:
             self.beside.append(self.twin.run(report))
         self.now += self.slow
@@ -65,9 +65,11 @@ class World:
         digest = f"{hash((report.name, period)) & (1 << 64) - 1:064x}"
         self.made[report.name, period] += 1
         self.made_at[report.name, period] = now
-        return [Made(key_of(report.name, period, digest), report.name, period, "c", digest, now.isoformat(), "", ())]
+        return [
+            MadeReport(key_of(report.name, period, digest), report.name, period, "c", digest, now.isoformat(), "", ())
+        ]
 
-    def send_pending(self, made: Made) -> list[Delivery]:
+    def send_pending(self, made: MadeReport) -> list[Delivery]:
         """As the real one: deliver, then record."""
         self.reach("recorded")
         for each in self.outbox.deliveries(made.key):

@@ -16,12 +16,12 @@ from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.gather import Gathering
 from ingest.prometheus.series.labels import SAMPLES
 from ingest.prometheus.store.merge import merge
-from ingest.prometheus.store.rollup import Activity, rolled_up
+from ingest.prometheus.store.rollup import ActivityThresholds, rolled_up
 from ingest.tables import GPU_SAMPLES, conform
 from tests.support.slurm.parsing import at
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
-RULES = Activity(tensor=0.02, gr_engine=0.1, gpu_util=0.1)
+RULES = ActivityThresholds(tensor=0.02, gr_engine=0.1, gpu_util=0.1)
 Reading = tuple[float, float]
 
 

@@ -14,7 +14,7 @@ from ingest.prometheus.series.hosts import POD_LABELS, REPLICA_LABELS
 from tests.ingest.prometheus.node.slow_counters import WIDTH, Reading, slow
 
 if TYPE_CHECKING:
-    from ingest.prometheus.mapping.mapping import Metric
+    from ingest.prometheus.mapping.mapping import MappedMetric
 
 Series = tuple[dict[str, str], Sequence[Reading]]
 Thing = tuple[str, str, str, int]
@@ -44,7 +44,7 @@ def samples(*reported: Series) -> Samples:
 
 
 def slow_values(
-    series: Sequence[Series], metrics: Sequence[Metric], width: int = WIDTH
+    series: Sequence[Series], metrics: Sequence[MappedMetric], width: int = WIDTH
 ) -> dict[Thing, tuple[float, int, int]]:
     """By node, metric, device and cell: value, beginning and length (milliseconds) of the time it speaks for.
 
@@ -66,7 +66,7 @@ def slow_values(
     return {thing: (one.value, one.begin, one.known) for thing, one in chosen.items() if one.value is not None}
 
 
-def _cells(readings: Sequence[Reading], metric: Metric, width: int) -> dict[int, Known]:
+def _cells(readings: Sequence[Reading], metric: MappedMetric, width: int) -> dict[int, Known]:
     """What one series says for an entry."""
     if metric.counter:
         reported = slow(readings, width)
@@ -87,7 +87,7 @@ def _cells(readings: Sequence[Reading], metric: Metric, width: int) -> dict[int,
     return result
 
 
-def _in_base_units(value: float, metric: Metric) -> float:
+def _in_base_units(value: float, metric: MappedMetric) -> float:
     scaled = min(value, math.inf if metric.high is None else metric.high) * metric.scale
     return max(1 - scaled, 0.0) if metric.one_minus else scaled
 
@@ -97,7 +97,7 @@ def _best(result: Sequence[Known]) -> Known:
     return min(result, key=lambda one: (-one.n, one.value is None, -(one.value or 0), one.begin))
 
 
-def _combined(result: Sequence[Known], metric: Metric) -> Known | None:
+def _combined(result: Sequence[Known], metric: MappedMetric) -> Known | None:
     values = [one.value for one in result if one.value is not None]
     most = max(one.n for one in result)
     begin, end = max(one.begin for one in result), min(one.end for one in result)

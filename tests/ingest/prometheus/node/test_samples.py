@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ingest.load_warnings import messages
 from ingest.prometheus.client.raw import GONE_S
-from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
-from ingest.prometheus.node.samples import Made, NodeReadings, from_raw
+from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, builtin
+from ingest.prometheus.node.samples import NodeReadings, SampleRows, from_raw
 from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES
 from tests.ingest.prometheus.node.slow_nodes import samples, slow_values
 from tests.support.slurm.parsing import at
@@ -35,7 +35,7 @@ T = 1_795_248_000
 BEGIN, END = at(T), at(T + 3600)
 """What a server is asked for."""
 
-BUSY = Metric(
+BUSY = MappedMetric(
     "node_cpu_seconds_total",
     "node_samples",
     "cpu_busy",
@@ -44,11 +44,13 @@ BUSY = Metric(
     combine="mean",
     one_minus=True,
 )
-RECEIVED = Metric("rx_total", "node_samples", "rx_bytes_per_s", counter=True, device=("device", "port"), combine="sum")
-USED = Metric("used_percent", "node_samples", "used", scale=0.01, high=100, combine="max")
-OPEN = Metric("open_files", "node_samples", "open_files", combine="sum")
-OPENED = Metric("files_opened", "node_samples", "open_files")
-GPUS = Metric("slurm_gpus_alloc", "cluster_samples", "gpus_allocated", device=("partition",), combine="sum")
+RECEIVED = MappedMetric(
+    "rx_total", "node_samples", "rx_bytes_per_s", counter=True, device=("device", "port"), combine="sum"
+)
+USED = MappedMetric("used_percent", "node_samples", "used", scale=0.01, high=100, combine="max")
+OPEN = MappedMetric("open_files", "node_samples", "open_files", combine="sum")
+OPENED = MappedMetric("files_opened", "node_samples", "open_files")
+GPUS = MappedMetric("slurm_gpus_alloc", "cluster_samples", "gpus_allocated", device=("partition",), combine="sum")
 MAPPING = Mapping((BUSY, RECEIVED, USED, OPEN, OPENED, GPUS))
 
 
@@ -71,12 +73,12 @@ def made(
     width: int = 60,
     since: datetime | None = BEGIN,
     until: datetime | None = END,
-) -> Made:
+) -> SampleRows:
     """What series tell, as from a server that was asked for the time from T on, unless another was asked for."""
     return from_raw([samples(*reported)], MAPPING, table, cluster="c", interval_s=width, since=since, until=until)
 
 
-def rows(result: Made, *columns: str) -> list[tuple[object, ...]]:
+def rows(result: SampleRows, *columns: str) -> list[tuple[object, ...]]:
     """Those columns; `ts` in seconds after T."""
     wanted = columns or ("node", "device", "ts", "interval_s", "value")
     shown = result.frame.with_columns(
@@ -362,7 +364,7 @@ def test_of_two_replicas_the_one_of_more_coverage_counts() -> None:
 
 
 def test_a_pod_is_no_label_of_the_scrape_in_metrics_about_pods() -> None:
-    metric = Metric("container_open_files", "node_samples", "open_files", combine="sum")
+    metric = MappedMetric("container_open_files", "node_samples", "open_files", combine="sum")
     reported = samples(*(series("container_open_files", (30, 1), node="n1", pod=pod) for pod in ("a", "b")))
     result = from_raw([reported], Mapping((metric,)), "node_samples", cluster="c", interval_s=60)
     assert rows(result, "value") == [(2,)]

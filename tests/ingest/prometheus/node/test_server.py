@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from ingest.prometheus.client import remote_read
 from ingest.prometheus.client.server import Server
-from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
+from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, builtin
 from ingest.prometheus.node import server as prometheus_nodes
 from ingest.prometheus.node import slurm_exporters
-from ingest.prometheus.node.samples import Counts, Made
+from ingest.prometheus.node.samples import ReadingCounts, SampleRows
 from ingest.prometheus.node.server import questions
 from ingest.prometheus.reader import ScrapeSpec
 from ingest.tables import NODE_SAMPLES
@@ -46,7 +46,7 @@ CPU, RECEIVED, LOAD = "node_cpu_seconds_total", "node_infiniband_port_data_recei
 GPUS = "slurm_gpus_alloc"
 MAPPING = Mapping(
     (
-        Metric(
+        MappedMetric(
             CPU,
             "node_samples",
             "cpu_busy",
@@ -55,7 +55,7 @@ MAPPING = Mapping(
             combine="mean",
             one_minus=True,
         ),
-        Metric(
+        MappedMetric(
             RECEIVED,
             "node_samples",
             "received_per_s",
@@ -64,8 +64,8 @@ MAPPING = Mapping(
             combine="sum",
             scale=0.5,
         ),
-        Metric(LOAD, "node_samples", "load"),
-        Metric(GPUS, "cluster_samples", "gpus_allocated", combine="sum"),
+        MappedMetric(LOAD, "node_samples", "load"),
+        MappedMetric(GPUS, "cluster_samples", "gpus_allocated", combine="sum"),
     )
 )
 
@@ -235,7 +235,7 @@ def test_coverage_ends_at_the_first_cell_with_a_reading_due() -> None:
         (120, 120, (T, T + 120)),  # nothing is due
         (30, 331, (T, T + 120)),  # it is gone
     ):
-        result = Made(rows, {}, [], Counts(1, 0, 0), (T + latest) * 1000, np.array([(T + last) * 1000]))
+        result = SampleRows(rows, {}, [], ReadingCounts(1, 0, 0), (T + latest) * 1000, np.array([(T + last) * 1000]))
         known_of = prometheus_nodes.covered(rows, at(T + 120), [result], 60)
         assert known_of == tuple(map(at, covered)), (last, latest)
 
@@ -331,6 +331,6 @@ def test_many_names_are_several_questions_and_none_is_left_out() -> None:
     requested = [name for some, _ in questions(builtin(), "node_samples", names) for name in some]
     assert sorted(requested) == sorted(names)
     long = [f"{'x' * 500}_{n}" for n in range(30)]
-    mapping = Mapping(tuple(Metric(name, "node_samples", "open_files") for name in long))
+    mapping = Mapping(tuple(MappedMetric(name, "node_samples", "open_files") for name in long))
     sizes = [len(some) for some, _ in questions(mapping, "node_samples", long)]
     assert (sum(sizes), max(sizes)) == (30, 5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.store.merge import merge
-from ingest.prometheus.tables import CLUSTERS, GPUS, NODES, TABLES, Table
+from ingest.prometheus.tables import CLUSTERS, GPUS, NODES, TABLES, SampleTable
 from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES, conform, empty
 from tests.support.slurm.parsing import at
 
@@ -105,7 +105,7 @@ def test_every_table_is_merged_by_the_same_rule(loads: list[list[tuple[str, int,
 
 
 @pytest.mark.parametrize("of", TABLES, ids=lambda of: of.name)
-def test_a_table_declares_its_columns(of: Table) -> None:
+def test_a_table_declares_its_columns(of: SampleTable) -> None:
     assert [*of.key, "interval_s", *of.values] == list(of.schema)
     assert (len(of.values) > 1) == (of is GPUS)
 

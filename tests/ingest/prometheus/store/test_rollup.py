@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
+from ingest.prometheus.store.rollup import ActivityThresholds, nodes_rolled_up, rolled_up
 from ingest.tables import GPU_HOURS, GPU_SAMPLES, NODE_HOURS, NODE_SAMPLES, conform
 from tests.support.slurm.parsing import at
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
-RULES = Activity(tensor=0.02, gr_engine=0.1, gpu_util=0.1)
+RULES = ActivityThresholds(tensor=0.02, gr_engine=0.1, gpu_util=0.1)
 Cell = tuple[str, int, int, float | None]
 """Device or GPU, minute after T, seconds and value."""
 

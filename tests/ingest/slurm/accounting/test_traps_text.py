@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.delimited.realign import MAX_SURPLUS, Columns
+from ingest.delimited.realign import MAX_SURPLUS, FreeTextColumns
 from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.load_warnings import messages
 from ingest.slurm.accounting.row_counts import RowCounts
@@ -222,12 +222,12 @@ def test_a_hostile_row_costs_few_comparisons(monkeypatch: pytest.MonkeyPatch) ->
             requested += 1
             return self.pattern.fullmatch(value)
 
-    def counted(columns: Columns, fields: list[str]) -> Spread | None:
+    def counted(columns: FreeTextColumns, fields: list[str]) -> Spread | None:
         shapes = [None if shape is None else Counting(shape) for shape in columns.shapes]
         return spread(replace(columns, shapes=shapes), fields)  # type: ignore[arg-type]  # a pattern that counts
 
-    spread = Columns.spread
-    monkeypatch.setattr(Columns, "spread", counted)
+    spread = FreeTextColumns.spread
+    monkeypatch.setattr(FreeTextColumns, "spread", counted)
     for cell in ("a|", "|", "/|", "| ", "a |"):
         requested = 0
         got, _ = torn(JobName=cell * 90, Comment="|" * 20, SubmitLine="sbatch " + "x|" * 90)

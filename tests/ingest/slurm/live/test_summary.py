@@ -13,7 +13,7 @@ from ingest.errors import InputError, SourceDownError
 from ingest.load_warnings import messages
 from ingest.slurm.commands.runner import Completed
 from ingest.store.report import Note, Summary
-from ingest.store.summary import Failed, failures
+from ingest.store.summary import FailedQuestion, failures
 from queries.warehouse import open_reader
 from tests.support.slurm.answers import answer, job, node
 from tests.support.slurm.fake_slurm import AWAY, DENIED, FakeSlurm, Job, LiveReports, days, epoch, hours, ingest, table
@@ -102,7 +102,9 @@ def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> 
 @pytest.mark.parametrize("cluster", ["", "c1"])
 def test_one_failure_is_reported_once(cluster: str) -> None:
     for error in (InputError("nodes.txt: cannot be read"), SourceDownError(["sacct"], 1, "")):
-        reported = list(failures([Failed("first", error), Failed("other", error, needed=False)], cluster=cluster))
+        reported = list(
+            failures([FailedQuestion("first", error), FailedQuestion("other", error, needed=False)], cluster=cluster)
+        )
         (only,) = [str(report.error) for report in reported]
         assert only.endswith("Not read: first, other.")
 
