@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -11,8 +12,6 @@ import polars as pl
 from queries import sql_files
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ingest.load_warnings import LoadWarning
 
 Schema: TypeAlias = dict[str, pl.DataType]
@@ -128,6 +127,18 @@ class Parsed:
             if dict(frame.schema) != columns_of(name):
                 message = f"{self.source}: frame {name} is not as declared: {frame.schema}"
                 raise AssertionError(message)
+
+
+def earliest_time(times: pl.Series) -> datetime | None:
+    """The earliest of the times; None where there are none. Polars types `Series.min` as a value of any kind."""
+    first = times.min()
+    return first if isinstance(first, datetime) else None
+
+
+def latest_time(times: pl.Series) -> datetime | None:
+    """The latest of the times; None where there are none."""
+    last = times.max()
+    return last if isinstance(last, datetime) else None
 
 
 def empty(schema: Schema) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from ingest.determined.sources import ALLOCATIONS
 from ingest.errors import MissingColumnError, UnrecognisedInputError
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import LONGEST_NAME
-from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform, earliest_time, latest_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,6 @@ def parse_allocations(data: bytes, *, origin: str, cluster: str) -> Parsed:
             refused.append(RefusedRow(reader.line_num, str(error), ",".join(fields)[:RAW_LIMIT]))
     frame = pl.DataFrame(rows, schema=ROWS)
     kept = latest(frame)
-    ends = [time for time in (kept["started_at"].max(), kept["ended_at"].max()) if isinstance(time, datetime)]
     return Parsed(
         ALLOCATIONS,
         frozenset({cluster}),
@@ -68,8 +67,8 @@ def parse_allocations(data: bytes, *, origin: str, cluster: str) -> Parsed:
         rows_loaded=kept.height,
         rows_duplicate=frame.height - kept.height,
         rows_rejected=len(refused),
-        covers_from=_earliest(kept),
-        covers_until=max(ends, default=None),
+        covers_from=earliest_time(kept["started_at"]),
+        covers_until=latest_time(pl.concat([kept["started_at"], kept["ended_at"]])),
         columns=header,
         warnings=[LoadWarning("nodes_unknown", kept.height)] if kept.height else [],
     )
@@ -151,11 +150,6 @@ def _time(text: str, column: str) -> datetime | None:
     if time.tzinfo is None:
         raise ValueError(f"{column} {text[:40]!r} has no offset from UTC: is the file cut off?")
     return time.astimezone(UTC) if time.year > 1 else None
-
-
-def _earliest(rows: pl.DataFrame) -> datetime | None:
-    first = rows["started_at"].min()
-    return first if isinstance(first, datetime) else None
 
 
 def _rejects(refused: list[RefusedRow], cluster: str, origin: str) -> pl.DataFrame:

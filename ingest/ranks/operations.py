@@ -22,7 +22,7 @@ from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import EARLIEST_S
 from ingest.ranks.parse import ROWS
-from ingest.tables import REJECTS, TIME, Parsed, conform
+from ingest.tables import REJECTS, TIME, Parsed, conform, earliest_time, latest_time
 
 if TYPE_CHECKING:
     from ingest.ranks.stated import Stated
@@ -76,8 +76,8 @@ def parse_operations(data: bytes, *, origin: str, cluster: str, stated: Stated) 
         rows_read=lines.height + refused.height,
         rows_loaded=lines.height,
         rows_rejected=refused.height,
-        covers_from=lines["started_at"].min(),  # type: ignore[arg-type]  # polars types min() broadly
-        covers_until=lines["ended_at"].max(),  # type: ignore[arg-type]  # as above
+        covers_from=earliest_time(lines["started_at"]),
+        covers_until=latest_time(lines["ended_at"]),
         warnings=[LoadWarning("operations_repeated", repeated)] if repeated else [],
     )
 

@@ -26,7 +26,7 @@ from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.delimited.reader import BLOCK, clean_blocks, damaged
 from ingest.errors import shorten
 from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG
-from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform, earliest_time, latest_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,8 +107,8 @@ def parse_rank_times(chunks: Iterable[bytes], *, origin: str, cluster: str, clus
         rows_duplicate=loaded.height - kept.height,
         rows_skipped=n_skipped,
         rows_rejected=len(rejects),
-        covers_from=kept["started_at"].min(),  # type: ignore[arg-type]  # polars types min() and max() broadly
-        covers_until=kept["ended_at"].max(),  # type: ignore[arg-type]  # polars types min() and max() broadly
+        covers_from=earliest_time(kept["started_at"]),
+        covers_until=latest_time(kept["ended_at"]),
         warnings=damaged(n_damaged),
     )
 

@@ -13,7 +13,7 @@ import polars as pl
 from ingest.delimited.reader import BLOCK, clean_blocks, damaged
 from ingest.errors import TimeZoneError, UnrecognisedInputError
 from ingest.ranks.report_format import ReportReader, formats
-from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform, earliest_time, latest_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,8 +70,8 @@ def parse_reports(chunks: Iterable[bytes], *, origin: str, cluster: str, stated:
         rows_loaded=kept.height,
         rows_duplicate=loaded.height - kept.height,
         rows_rejected=len(log.rejects),
-        covers_from=kept["reported_at"].min(),  # type: ignore[arg-type]  # polars types min() broadly
-        covers_until=kept["reported_at"].max(),  # type: ignore[arg-type]  # polars types min() and max() broadly
+        covers_from=earliest_time(kept["reported_at"]),
+        covers_until=latest_time(kept["reported_at"]),
         warnings=damaged(n_damaged),
     )
 

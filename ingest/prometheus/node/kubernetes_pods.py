@@ -24,7 +24,7 @@ from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.node import kubernetes_nodes
 from ingest.prometheus.node.kubernetes_gpus import gpus_of_resource, label_of
 from ingest.prometheus.reader import ScrapeSpec, SourceReader
-from ingest.tables import REJECTS, Parsed, SourceName, columns_of, empty
+from ingest.tables import REJECTS, Parsed, SourceName, columns_of, earliest_time, empty, latest_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -200,7 +200,6 @@ def from_raw(batches: Iterable[Samples], *, cluster: str, names: Sequence[str]) 
     states, nodes = pods.nodes.states(cluster), pods.nodes.rows(cluster)
     firsts = pl.concat([rows["first_seen_at"], states["started_at"]])
     lasts = pl.concat([rows["seen_at"], states["last_seen_at"]])
-    span = (firsts.min(), lasts.max())
     return Parsed(
         SOURCE,
         frozenset({cluster}),
@@ -214,8 +213,8 @@ def from_raw(batches: Iterable[Samples], *, cluster: str, names: Sequence[str]) 
         rows_read=pods.readings,
         rows_loaded=pods.readings,
         columns=list(names),
-        covers_from=span[0] if isinstance(span[0], datetime) else None,
-        covers_until=span[1] if isinstance(span[1], datetime) else None,
+        covers_from=earliest_time(firsts),
+        covers_until=latest_time(lasts),
     )
 
 

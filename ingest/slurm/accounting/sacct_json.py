@@ -32,7 +32,7 @@ from ingest.slurm.accounting.step_gpus import STEP_GPUS, with_steps
 from ingest.slurm.accounting.usage import step_usage
 from ingest.slurm.formats import values
 from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS, AnswerRows, Whole, read_rows, whole, words
-from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform
+from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform, latest_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,7 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
         columns=rows.names,
         warnings=[*rows.form.warnings, *_lost_codes(rows), *rows.warnings, *foreign, *warnings],
         covers_from=context.since or first,
-        covers_until=context.until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
+        covers_until=context.until or latest_time(facts.until),
     )
 
 

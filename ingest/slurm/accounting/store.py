@@ -21,7 +21,7 @@ from ingest.slurm.accounting.merge import fingerprints, merge_attempts
 from ingest.slurm.accounting.step_gpus import with_steps
 from ingest.slurm.accounting.usage import KEY as USAGE_KEY
 from ingest.slurm.accounting.usage import merge_usage
-from ingest.tables import ATTEMPT_KEY, ATTEMPTS, JOB_GPUS, STEP_USAGE, conform
+from ingest.tables import ATTEMPT_KEY, ATTEMPTS, JOB_GPUS, STEP_USAGE, conform, earliest_time, latest_time
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class AttemptWriter:
             return
         n_attempts = attempts.height
         indexed = attempts.filter(pl.col("db_index").is_not_null())["submitted_at"]
-        self._submitted += [time for time in (indexed.min(), indexed.max()) if isinstance(time, datetime)]
+        self._submitted += [time for time in (earliest_time(indexed), latest_time(indexed)) if time is not None]
         attempts = self._raw_ids.resolve(attempts)
         self._n_fetched += max(attempts.height - n_attempts, 0)
         self._note_several(attempts)

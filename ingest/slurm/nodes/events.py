@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -14,7 +13,7 @@ from ingest.errors import InputError, MissingColumnError
 from ingest.slurm.formats import values
 from ingest.slurm.formats.timestamps import Instants, consistent_times, read_instants
 from ingest.slurm.nodes.merge import merge_node_states
-from ingest.tables import NODE_STATES, REJECTS, Parsed, SourceName, conform
+from ingest.tables import NODE_STATES, REJECTS, Parsed, SourceName, conform, earliest_time, latest_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,9 +120,9 @@ def parse_events(data: bytes, context: ParseContext) -> Parsed:
         rows_rejected=rejects.height,
         columns=list(rows.header.shown),
         warnings=rows.warnings,
-        covers_from=context.since or _moment(table["started_at"].min()),
+        covers_from=context.since or earliest_time(table["started_at"]),
         covers_until=context.until
-        or _moment(table.select(pl.max_horizontal("started_at", "ended_at")).to_series().max()),
+        or latest_time(table.select(pl.max_horizontal("started_at", "ended_at")).to_series()),
     )
 
 
@@ -214,7 +213,3 @@ def _rejects(rows: DumpRows, bad: pl.DataFrame, cluster: str | None, origin: str
         for line, named, problem in bad.select(LINE, "cluster", "problem").rows()
     ]
     return pl.DataFrame(sorted([*torn, *wrong], key=lambda row: row[3]), schema=REJECTS, orient="row")
-
-
-def _moment(value: object) -> datetime | None:
-    return value if isinstance(value, datetime) else None

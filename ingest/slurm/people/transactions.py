@@ -21,7 +21,7 @@ from ingest.slurm.formats.text_table import TableColumns, account, read_table, r
 from ingest.slurm.formats.timestamps import read_instants
 from ingest.slurm.people.associations import DATABASE_HINT
 from ingest.slurm.people.merge import merge_users
-from ingest.tables import TRANSACTIONS, USERS, conform
+from ingest.tables import TRANSACTIONS, USERS, conform, earliest_time, latest_time
 
 if TYPE_CHECKING:
     from ingest.context import ParseContext
@@ -100,7 +100,7 @@ def parse_transactions(data: bytes, context: ParseContext) -> Parsed:
         frames={"transactions": changes, "users": provisioned(changes)},
         clusters=changes["cluster"].unique(),
         loaded=once.height,
-        covers=(context.since or _moment(once["ts"].min()), context.until or _moment(once["ts"].max())),
+        covers=(context.since or earliest_time(once["ts"]), context.until or latest_time(once["ts"])),
     )
 
 
@@ -123,10 +123,6 @@ def provisioned(changes: pl.DataFrame) -> pl.DataFrame:
 def _assigned(name: str) -> pl.Expr:
     """The text that a change gives to one of its fields; null where it has no such field."""
     return pl.col("detail").str.extract(rf"(?:^|, )`?{name}`? ?= ?'([^']*)'", 1)
-
-
-def _moment(value: object) -> datetime | None:
-    return value if isinstance(value, datetime) else None
 
 
 def of_cluster(parsed: Parsed, cluster: str) -> Parsed:
