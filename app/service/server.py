@@ -218,9 +218,7 @@ def health_of(
         "failures": failures,
         "data_version": int(version) if version else None,
         "data_end": None if data_end is None else iso(data_end),
-        "last_success": None if worker is None or worker.last_success is None else iso(worker.last_success),
-        "next_cycle": None if worker is None or worker.next_cycle is None else iso(worker.next_cycle),
-        "sources": {} if worker is None else {name: each.document() for name, each in sorted(worker.sources.items())},
+        **_cycles(worker),
         "reports": {} if reporter is None else dict(sorted(reporter.outcomes.items())),
         "metrics": {
             "scraped_at": None if scrape is None or scrape.at is None else iso(scrape.at),
@@ -228,6 +226,17 @@ def health_of(
         },
     }
     return body, 503 if failures else 200
+
+
+def _cycles(worker: Worker | None) -> dict[str, Any]:
+    """When the worker last succeeded, when it goes on, and what came of each source."""
+    if worker is None:
+        return {"last_success": None, "next_cycle": None, "sources": {}}
+    return {
+        "last_success": worker.last_success and iso(worker.last_success),
+        "next_cycle": worker.next_cycle and iso(worker.next_cycle),
+        "sources": {name: each.document() for name, each in sorted(worker.sources.items())},
+    }
 
 
 def _mistakes(watched: Mapping[str, WatchedFile[Any]]) -> list[str]:

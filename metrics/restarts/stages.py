@@ -345,13 +345,7 @@ def in_place_restarts(
         .with_row_index("_restart")
         .with_columns(interrupted_at=frames.from_us("t2"), restarted_at=frames.from_us("t4"))
     )
-    where = restarts.select("cluster", "_restart", *_KEY[1:], "interrupted_at").join(
-        attempt_nodes.select(*_KEY, "node", "started_at"), on=_KEY
-    )
-    by = ["cluster", "_restart"]
-    first = _first_signal(where, node_events, of="interrupted_at", by=by, before_s=before_s, after_s=0)
-    critical = node_events.filter(pl.col("severity") == "critical")
-    why = _first_signal(where, critical, of="interrupted_at", by=by, before_s=before_s, after_s=after_s)
+    first, why = _signals_in_place(restarts, attempt_nodes, node_events, before_s=before_s, after_s=after_s)
     log = _first_signal_in_log(restarts.select("_restart", *_RUN, "last_begin", "t2"), joined, sessions, events)
     loads = (
         _loads(events, sessions)
@@ -380,6 +374,20 @@ def in_place_restarts(
         launch_s=pl.lit(None, dtype=frames.NUMBER),
     )
     return timed.sort("cluster", "interrupted_at", "job_id")
+
+
+def _signals_in_place(
+    restarts: pl.DataFrame, attempt_nodes: pl.DataFrame, node_events: pl.DataFrame, *, before_s: float, after_s: float
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """By `_restart`: the first event on the attempt's nodes before t2, and the first critical one around it."""
+    where = restarts.select("cluster", "_restart", *_KEY[1:], "interrupted_at").join(
+        attempt_nodes.select(*_KEY, "node", "started_at"), on=_KEY
+    )
+    by = ["cluster", "_restart"]
+    first = _first_signal(where, node_events, of="interrupted_at", by=by, before_s=before_s, after_s=0)
+    critical = node_events.filter(pl.col("severity") == "critical")
+    why = _first_signal(where, critical, of="interrupted_at", by=by, before_s=before_s, after_s=after_s)
+    return first, why
 
 
 def _broken_off(executed: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:

@@ -31,11 +31,13 @@ from app.window import Window
 from dashboards.palette import SWATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import tzinfo
     from pathlib import Path
 
     from app.claims.contract import Contract
+    from app.results.coverage import Covered
+    from metrics.claims.claim import Judged
     from queries.warehouse import Reader
 
 Document = dict[str, Any]
@@ -88,20 +90,8 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
         "trackside": importlib.metadata.version("trackside"),
         "cluster": window.cluster,
         "period": {"asked": period_text, "since": iso(period.since), "until": iso(period.until)},
-        "covered": {
-            "since": iso(window.since),
-            "until": iso(window.until),
-            "share": coverage.share,
-            "missing_s": sum((high - low).total_seconds() for low, high in coverage.gaps),
-            "gaps": [{"since": iso(low), "until": iso(high)} for low, high in coverage.gaps],
-        },
-        "data": {
-            "version": source.data_version,
-            "computed_at": iso(computed["computed_at"]),
-            "ledger_since": iso(computed["since"]),
-            "ledger_until": iso(computed["until"]),
-            "loads_since_computed": int(source.query("loads_since_computed", cluster=window.cluster)["loads"].item()),
-        },
+        "covered": _covered(coverage),
+        "data": _data(source, computed, window.cluster),
         "claims": origin,
         "status": terms.status(contract, period, computed["until"], computed["computed_at"]),
         "contract": terms.parties(contract, period),
@@ -122,22 +112,8 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
         "incidents": incidents(source, window),
         "failure_rates": failure_rates(source, window),
         "published_rates": published_rates(source, window),
-        "exclusions": {
-            "declared": [
-                {"claim": one.claim.id, "says": each.words()} for one in judged for each in one.claim.exclusions
-            ],
-            "gpu_seconds": exact(sum((excluded(each) for each in judged), Decimal(0))),
-        },
-        "adjudications": [
-            {
-                "id": each.id,
-                "author": each.author,
-                "made_at": iso(each.made_at),
-                "says": describe(each),
-                "reason": each.reason,
-            }
-            for each in adjudications.counting_in(source, window)
-        ],
+        "exclusions": _exclusions(judged),
+        "adjudications": _adjudications(source, window),
         "corrected": None if earlier is None else terms.corrections(earlier, trends, window.cluster),
         "definitions": definitions(claims, shown),
         "ledger_categories": [
@@ -147,6 +123,49 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
         "data_quality": data_quality(source, period, constants["coverage_gap_hours"] * 3600),
         "reproduce": reproduce(period, window, period_text, claims, origin["file"]),
     }
+
+
+def _covered(coverage: Covered) -> dict[str, Any]:
+    """The part of the period that data cover."""
+    window = coverage.window
+    return {
+        "since": iso(window.since),
+        "until": iso(window.until),
+        "share": coverage.share,
+        "missing_s": sum((high - low).total_seconds() for low, high in coverage.gaps),
+        "gaps": [{"since": iso(low), "until": iso(high)} for low, high in coverage.gaps],
+    }
+
+
+def _data(source: Reader, computed: dict[str, Any], cluster: str) -> dict[str, Any]:
+    """The state of the warehouse, and of the computation that the report is from."""
+    return {
+        "version": source.data_version,
+        "computed_at": iso(computed["computed_at"]),
+        "ledger_since": iso(computed["since"]),
+        "ledger_until": iso(computed["until"]),
+        "loads_since_computed": int(source.query("loads_since_computed", cluster=cluster)["loads"].item()),
+    }
+
+
+def _exclusions(judged: Sequence[Judged]) -> dict[str, Any]:
+    """What the claims leave out, and the GPU-seconds of it."""
+    declared = [{"claim": one.claim.id, "says": each.words()} for one in judged for each in one.claim.exclusions]
+    return {"declared": declared, "gpu_seconds": exact(sum((excluded(each) for each in judged), Decimal(0)))}
+
+
+def _adjudications(source: Reader, window: Window) -> list[dict[str, Any]]:
+    """The corrections that count in the window."""
+    return [
+        {
+            "id": each.id,
+            "author": each.author,
+            "made_at": iso(each.made_at),
+            "says": describe(each),
+            "reason": each.reason,
+        }
+        for each in adjudications.counting_in(source, window)
+    ]
 
 
 def read_report(path: Path, forms: Mapping[str, int] | None = None) -> Document:

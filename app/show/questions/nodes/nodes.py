@@ -34,45 +34,9 @@ if TYPE_CHECKING:
 )
 def nodes(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
-    sums = ledger_sums(source, window, "node")
-    parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
-        _hours(pl.lit(value=True)).alias("gpu_hours"),
-        *(_hours((pl.col("state") == state) & ~UNCLEAR).alias(f"{state}_gpu_hours") for state in _STATES),
-        _hours(UNCLEAR).alias("unknown_gpu_hours"),
-        _hours(pl.col("category") == "stalled").alias("stalled_gpu_hours"),
-    )
     blamed = node_failures(source, window)
     scores = node_score_rows(source, judged(window))
-    available = (
-        goodput_rows(source, window, "node")
-        .filter(pl.col("metric") == "availability")
-        .select("cluster", pl.col("subject").alias("node"), pl.col("value").alias("availability"))
-    )
-    newest = (
-        source.query("nodes", cluster=window.cluster)
-        .sort("valid_from")
-        .group_by("cluster", "node")
-        .agg((pl.col("milli_gpus").last() / 1000).alias("n_gpus"), pl.col("gpu_model").last())
-    )
-    rows = (
-        parts.join(newest, on=["cluster", "node"], how="left")
-        .join(blamed, on=["cluster", "node"], how="left")
-        .join(available, on=["cluster", "node"], how="left")
-        .join(last_reasons(source, window), on=["cluster", "node"], how="left")
-        .join(scores.select("cluster", "node", "verdict", "q_value"), on=["cluster", "node"], how="left")
-        .with_columns(
-            cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
-            interruptions=pl.col("interruptions").fill_null(0),
-            unpriced=pl.col("unpriced").fill_null(0),
-        )
-        .sort(
-            pl.col("cost_gpu_s").fill_null(0.0),
-            "interruptions",
-            "unavailable_gpu_hours",
-            "node",
-            descending=[True, True, True, False],
-        )
-    )
+    rows = _rows(source, window, blamed, scores)
     return Answer(
         "Nodes, those that cost most first",
         rows,
@@ -120,6 +84,47 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
             "lemon_q": "q_value",
         },
         when_empty="No node with GPUs in this window.",
+    )
+
+
+def _rows(source: Reader, window: Window, blamed: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """A row for each node with GPU-time, those whose failures cost most first."""
+    sums = ledger_sums(source, window, "node")
+    parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
+        _hours(pl.lit(value=True)).alias("gpu_hours"),
+        *(_hours((pl.col("state") == state) & ~UNCLEAR).alias(f"{state}_gpu_hours") for state in _STATES),
+        _hours(UNCLEAR).alias("unknown_gpu_hours"),
+        _hours(pl.col("category") == "stalled").alias("stalled_gpu_hours"),
+    )
+    available = (
+        goodput_rows(source, window, "node")
+        .filter(pl.col("metric") == "availability")
+        .select("cluster", pl.col("subject").alias("node"), pl.col("value").alias("availability"))
+    )
+    newest = (
+        source.query("nodes", cluster=window.cluster)
+        .sort("valid_from")
+        .group_by("cluster", "node")
+        .agg((pl.col("milli_gpus").last() / 1000).alias("n_gpus"), pl.col("gpu_model").last())
+    )
+    return (
+        parts.join(newest, on=["cluster", "node"], how="left")
+        .join(blamed, on=["cluster", "node"], how="left")
+        .join(available, on=["cluster", "node"], how="left")
+        .join(last_reasons(source, window), on=["cluster", "node"], how="left")
+        .join(scores.select("cluster", "node", "verdict", "q_value"), on=["cluster", "node"], how="left")
+        .with_columns(
+            cost_gpu_s=pl.when(pl.col("interruptions").is_null()).then(0.0).otherwise("cost_gpu_s"),
+            interruptions=pl.col("interruptions").fill_null(0),
+            unpriced=pl.col("unpriced").fill_null(0),
+        )
+        .sort(
+            pl.col("cost_gpu_s").fill_null(0.0),
+            "interruptions",
+            "unavailable_gpu_hours",
+            "node",
+            descending=[True, True, True, False],
+        )
     )
 
 
