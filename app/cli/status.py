@@ -31,25 +31,12 @@ def status(reader: Reader, *, now: datetime) -> None:
     console.paragraph(f"warehouse {reader.place}, data version {reader.data_version}, seen at {now:%Y-%m-%dT%H:%M:%SZ}")
     console.echo()
     sources = _sources(reader, now)
-    console.table(
-        "The warehouse, and the last load of each source",
-        sources.with_columns(pl.Series("rows", list(map(_listed, sources["rows"].to_list())), pl.String)),
-        {
-            "cluster": ("cluster", "text"),
-            "source": ("source", "text"),
-            "rows": ("rows now", "text"),
-            "covers_from": ("covers from", "time"),
-            "covers_until": ("to", "time"),
-            "age_s": ("age", "seconds"),
-            "loads": ("loads", "count"),
-            "loaded_at": ("last load", "time"),
-            "read": ("rows read", "count"),
-            "new": ("new", "count"),
-            "known": ("known", "count"),
-            "skipped": ("skipped", "count"),
-            "rejected": ("rejected", "count"),
-        },
-    )
+    if sources.is_empty():
+        console.paragraph(
+            "Nothing has been loaded yet. First: trackside ingest slurm (its --help lists the files it takes)"
+        )
+    else:
+        _show_sources(sources)
     _warnings(reader, sources)
     _gaps(reader)
     _removed(reader)
@@ -74,6 +61,29 @@ def status(reader: Reader, *, now: datetime) -> None:
         console.echo()
     for result in results:
         console.paragraph(f"{result.check.severity}: {result.check.description} ({result.count}; {result.check.name})")
+
+
+def _show_sources(sources: pl.DataFrame) -> None:
+    """The table of what is loaded."""
+    console.table(
+        "The warehouse, and the last load of each source",
+        sources.with_columns(pl.Series("rows", list(map(_listed, sources["rows"].to_list())), pl.String)),
+        {
+            "cluster": ("cluster", "text"),
+            "source": ("source", "text"),
+            "rows": ("rows now", "text"),
+            "covers_from": ("covers from", "time"),
+            "covers_until": ("to", "time"),
+            "age_s": ("age", "seconds"),
+            "loads": ("loads", "count"),
+            "loaded_at": ("last load", "time"),
+            "read": ("rows read", "count"),
+            "new": ("new", "count"),
+            "known": ("known", "count"),
+            "skipped": ("skipped", "count"),
+            "rejected": ("rejected", "count"),
+        },
+    )
 
 
 def document(reader: Reader, *, now: datetime) -> dict[str, Any]:

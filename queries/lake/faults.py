@@ -93,7 +93,7 @@ def _of_files(address: Address, text: str, why: str) -> WarehouseError:
         return BucketError(f"{address}: {why}")
     if any(words in text for words in _FORBIDDEN):
         return forbidden(str(address), why)
-    if any(words in text for words in _NO_BUCKET):
+    if is_no_bucket(text):
         return no_bucket(str(address))
     if any(words in text for words in _SILENT):
         return WarehouseError(
@@ -110,6 +110,11 @@ def forbidden(place: str, why: str) -> WarehouseError:
         "It goes by the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, too, if they are "
         "temporary):\nare they set here, and may they read this bucket, and write it where it is copied into?"
     )
+
+
+def is_no_bucket(text: str) -> bool:
+    """Whether an object store's error means that the bucket does not exist."""
+    return any(words in text.lower() for words in _NO_BUCKET)
 
 
 def no_bucket(place: str) -> WarehouseError:

@@ -20,7 +20,7 @@ import duckdb
 from queries import directory, integrity
 from queries.errors import WarehouseError, WriteError
 from queries.lake.engine import REGION
-from queries.lake.faults import forbidden, no_bucket
+from queries.lake.faults import forbidden, is_no_bucket, no_bucket
 from queries.opening import first_line
 
 if TYPE_CHECKING:
@@ -233,6 +233,6 @@ class Bucket:
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise forbidden(self._url, first_line(error)) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            if "NoSuchBucket" in str(error):
+            if is_no_bucket(str(error)):
                 raise no_bucket(self._url) from None
             raise WriteError(f"{self._url}: {first_line(error)}\nRun it again: what was committed is kept.") from None

@@ -171,6 +171,17 @@ def test_status_shows_rows_now_and_what_the_last_load_brought(
     assert re.split(r"\s{2,}", row)[-4:] == ["0", "43", "0", "0"]
 
 
+def test_status_of_an_empty_warehouse_names_the_first_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_writer(tmp_path, verb="test", now=NOW):
+        pass
+    assert cli.main(["status", "--warehouse", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "Nothing has been loaded yet. First: trackside ingest slurm" in shown
+    assert "rows now" not in shown
+
+
 def test_status_in_json_is_as_its_help_describes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = tmp_path / "sacct.txt"
     refused.write_text(with_rows([*rows_of(tiny(20).accounting), "1|2"]))

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     from app.errors import UsageError
 
     if (options.action == "vacuum") != (options.target is None):
-        raise UsageError("warehouse copy FROM TO, or warehouse vacuum LAKE")
+        raise UsageError("copy needs two places, and vacuum one: warehouse copy FROM TO, warehouse vacuum LAKE")
     return _vacuum(options) if options.action == "vacuum" else _run_copy(options)
 
 
