@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 
 from ingest.kubernetes.gpus import gpus_of_pod
-from ingest.kubernetes.objects import Container, PodSpec, Resources
+from ingest.kubernetes.objects import Container, ContainerResources, PodSpec
 
 
 def container(gpus: int, policy: str | None = None) -> Container:
-    return Container(name="c", restartPolicy=policy, resources=Resources(limits={"nvidia.com/gpu": str(gpus)}))
+    return Container(name="c", restartPolicy=policy, resources=ContainerResources(limits={"nvidia.com/gpu": str(gpus)}))
 
 
 @pytest.mark.parametrize(
