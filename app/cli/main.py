@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import errno
-import gc
 import os
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from app import garbage
 from app.cli import verbs
 from app.cli.files import modules_of
 from app.cli.help_text import HelpFormatter
@@ -48,10 +48,6 @@ Help of a verb: trackside VERB --help. Of a topic: trackside help ettr"""
 _MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
 """polars gives memory back to the system after ten seconds, not after half a second: large inputs need it again."""
 
-_GARBAGE: Final = (200_000, 2, 2)
-"""Python looks for garbage after so many new objects. Imports make 130,000 and keep them, and would be searched 200
-times. No frame is in a circle of objects, and what else a verb leaves in circles is some thousand objects."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
@@ -60,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         block_pandas()
         _open_streams()
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # else it reads the metadata of all packages for them
-        gc.set_threshold(*_GARBAGE)
+        garbage.search_seldom()
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
     if arguments_[:1] == ["_complete"]:
         from app.cli.completion.answer import answer

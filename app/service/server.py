@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
 
-from app import clock, console, panics
+from app import clock, console, garbage, panics
 from app.access import people
 from app.access.exposure import REMEDY, exposed, is_loopback
 from app.access.people import Role
@@ -131,6 +131,7 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
         if reason := exposed(settings, host):
             console.echo(f"warning: {reason}", error=True)
+        garbage.search_as_ever()
         for each in threads:
             each.start()
         with _stopped_by_signals():
