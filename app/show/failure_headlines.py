@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -18,8 +18,9 @@ def _law(row: Mapping[str, Any]) -> str:
     return caveat(row["b"], row["b_low"], row["b_high"], slope=False)
 
 
-LAW_IN_WORDS: Final = pl.col("note").str.replace(r": b -?[0-9.]+, 95 % .*$", "")
-"""The note of `size_law_rows` without the fitted slope."""
+def law_in_words(rows: pl.DataFrame) -> pl.Expr:
+    """The note of `size_law_rows` without the fitted slope."""
+    return pl.col("note").replace({row["note"]: _law(row) for row in rows.iter_rows(named=True)})
 
 
 def of_law(rows: pl.DataFrame, gpus: float) -> str:

@@ -4,13 +4,13 @@ r"""Lines that containerd has cut at 16 KiB, put together again: those of a prog
     2026-10-01T08:00:01.5Z stdout F and its end
 
 What follows the last carriage return of a part goes before the part behind it, of the same stream, with whose time it
-was complete. The number of lines stays.
+was complete. The number of lines stays, but that a part without an end comes last in its log, as a cut line.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,8 +36,10 @@ def joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
     >>> day = b"2026-10-01T08:00:0"
     >>> list(joined([day + b"1Z stdout P 10%\r20", b"%\n" + day + b"2Z stderr F x\n" + day + b"3Z stdout F 5%\n"]))
     [b'2026-10-01T08:00:01Z stdout F 10%\n2026-10-01T08:00:02Z stderr F x\n2026-10-01T08:00:03Z stdout F 20%5%\n']
+    >>> list(joined([day + b"1Z stdout P 10%\r20"]))
+    [b'2026-10-01T08:00:01Z stdout F 10%\n2026-10-01T08:00:01Z stdout F 20']
     """
-    parts: dict[bytes, bytes] = {}
+    parts: dict[bytes, _Part] = {}
     rest = b""
     for chunk in chunks:
         data = rest + chunk
@@ -47,11 +49,23 @@ def joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
             lines = b"".join(_whole(line, parts) + b"\n" for line in lines.split(b"\n")[:-1])
         if lines:
             yield lines
-    if rest:
-        yield _whole(rest, parts)
+    cut = [_whole(rest, parts)] if rest else []
+    cut += [part.before + b"F " + part.kept for part in parts.values()]
+    if cut:
+        yield b"\n".join(cut)
 
 
-def _whole(line: bytes, parts: dict[bytes, bytes]) -> bytes:
+class _Part(NamedTuple):
+    """What is kept of the parts of a line whose end has not come yet, and the stamp and stream of the last of them."""
+
+    before: bytes
+    kept: bytes
+
+
+_NOTHING: Final = _Part(b"", b"")
+
+
+def _whole(line: bytes, parts: dict[bytes, _Part]) -> bytes:
     """A line behind what is kept of the parts before it; what is to be kept of it is taken out.
 
     Args:
@@ -62,10 +76,10 @@ def _whole(line: bytes, parts: dict[bytes, bytes]) -> bytes:
     if match is None:
         return line
     before, stream, kind, text = match.groups()
-    text = parts.pop(stream, b"") + text
+    text = parts.pop(stream, _NOTHING).kept + text
     if kind == b"P":
         done, _, kept = text.rpartition(b"\r")
         if len(kept) <= LARGEST:
-            parts[stream] = kept
+            parts[stream] = _Part(before, kept)
             text = done
     return before + b"F " + text

@@ -176,7 +176,7 @@ def _by_law(_: Reader, past: Histories, window: Window, question: Question) -> A
         },
         headline=headlines.of_law(rows, gpus),
         ranked=("n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "mttf_by_1_n_d", "note"),
-        in_words=(headlines.LAW_IN_WORDS,),
+        in_words=(headlines.law_in_words(rows),),
         explained=("b", "b_low", "b_high", "p_value", "phi"),
         metrics=("size_law",),
         queries=_QUERIES,
