@@ -56,7 +56,7 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
             "out_count": ("left service", "count"),
             "excluded_by": ("jobs excluding it", "count"),
             "exposure_gpu_days": ("GPU-days", "number"),
-            "detectable_factor": ("detectable from x", "number"),
+            "detectable_factor": ("flagged at times the others", "number"),
             "note": ("note", "text"),
         },
         headline=" ".join(_outcome(flagged)),

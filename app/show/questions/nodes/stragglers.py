@@ -116,10 +116,10 @@ _SURE: Final = {
 
 
 _OTHERS: Final = {
-    "job_shape": "by the shape of the job",
-    "network": "by the network",
-    "launch": "by the host (launch)",
-    "unknown": "of unknown cause",
+    "job_shape": "slowed by the shape of the job",
+    "network": "slowed by the network",
+    "launch": "slowed by the host (launch)",
+    "unknown": "slowed by an unknown cause",
 }
 
 
