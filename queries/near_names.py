@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches  # here: a process that runs queries of others can open no file any more
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ def near_names(typed: str, names: Iterable[str], *, most: int = 1, similarity: f
     >>> near_names("shwo", ["sql", "show"]), near_names("metrcis", ["Metrics"]), near_names("xyz", ["sql"])
     (['show'], ['Metrics'], [])
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - only for a name that does not exist
-
     by_lower = {name.lower(): name for name in names}
     return [by_lower[near] for near in get_close_matches(typed.lower(), by_lower, n=most, cutoff=similarity)]
 

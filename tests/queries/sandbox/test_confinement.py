@@ -186,8 +186,8 @@ SLOW: Final = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
 ASK: Final = """
 import sys
 from pathlib import Path
-from queries.sandbox.run import Limits, user_sql
-user_sql(Path(sys.argv[1]), sys.argv[2], Limits(seconds=float(sys.argv[3])))
+from queries.sandbox.run import SandboxLimits, user_sql
+user_sql(Path(sys.argv[1]), sys.argv[2], SandboxLimits(seconds=float(sys.argv[3])))
 """
 
 
