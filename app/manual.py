@@ -224,9 +224,9 @@ def _is_code(part: str) -> bool:
 def target_of(page: ManualPage, target: str) -> tuple[str, str]:
     """Topic and section that a relative link of a page leads to; the topic need not exist.
 
-    >>> target_of(Page("how-to/claims", ""), "../reference/metrics.md#ettr")
+    >>> target_of(ManualPage("how-to/claims", ""), "../reference/metrics.md#ettr")
     ('reference/metrics', 'ettr')
-    >>> target_of(Page("how-to/claims", ""), "#exclusions")
+    >>> target_of(ManualPage("how-to/claims", ""), "#exclusions")
     ('how-to/claims', 'exclusions')
     """
     path, _, section = target.partition("#")

@@ -29,8 +29,9 @@ _KEYWORDS = frozenset(("and", "or", "unless", "bool", "offset", "inf", "nan", "a
 def names(expr: str) -> ExpressionNames:
     """The metrics and labels that an expression names, by its words alone: no grammar is needed for that.
 
-    >>> names('sum by (state) (trackside_gpus{cluster="a"}) / 3600')
-    Names(matched=(('trackside_gpus', frozenset({'cluster'})),), grouped=frozenset({'state'}), made=frozenset())
+    >>> found = names('sum by (state) (trackside_gpus{cluster="a"}) / 3600')
+    >>> found.matched, found.grouped, found.made
+    ((('trackside_gpus', frozenset({'cluster'})),), frozenset({'state'}), frozenset())
     """
     tokens = [*_TOKEN.findall(expr), ""]
     matched: list[tuple[str, frozenset[str]]] = []

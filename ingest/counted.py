@@ -22,8 +22,8 @@ def counted(number: float, one: str, several: str = "") -> str:
 class CountedNoun(int):
     """A number in a text of `str.format`: the words for one thing, or for several, are its format.
 
-    >>> "{count:row has|rows have}".format(count=Counted(1)), "{count:row has|rows have}".format(count=Counted(1200))
-    ('1 row has', '1,200 rows have')
+    >>> ["{count:row has|rows have}".format(count=CountedNoun(each)) for each in (1, 1200)]
+    ['1 row has', '1,200 rows have']
     """
 
     def __format__(self, words: str) -> str:

@@ -168,7 +168,7 @@ def shown(window: LoadWindow) -> str:
     """A window for people.
 
     >>> from datetime import UTC, datetime
-    >>> shown(Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 8, 12, tzinfo=UTC)))
+    >>> shown(LoadWindow(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 8, 12, tzinfo=UTC)))
     '2026-11-01 00:00 to 2026-11-08 12:00'
     """
     return f"{window.since:%Y-%m-%d %H:%M} to {window.until:%Y-%m-%d %H:%M}"

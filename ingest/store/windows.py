@@ -80,8 +80,9 @@ def together(windows: Iterable[LoadWindow]) -> Windows:
     """The same time, windows that touch as one, oldest first.
 
     >>> day = lambda n: datetime(2026, 11, n)
-    >>> [(each.since.day, each.until.day) for each in together([Window(day(4), day(6)), Window(day(1), day(4))])]
-    [(1, 6)]
+    >>> (window,) = together([LoadWindow(day(4), day(6)), LoadWindow(day(1), day(4))])
+    >>> window.since.day, window.until.day
+    (1, 6)
     """
     merged: Windows = []
     for since, until in sorted(windows):
@@ -96,7 +97,7 @@ def gaps(spans: Sequence[LoadWindow]) -> Windows:
     """What is missing between the first and the last of them.
 
     >>> day = lambda n: datetime(2026, 11, n)
-    >>> [(gap.since.day, gap.until.day) for gap in gaps([Window(day(1), day(3)), Window(day(5), day(9))])]
+    >>> [(gap.since.day, gap.until.day) for gap in gaps([LoadWindow(day(1), day(3)), LoadWindow(day(5), day(9))])]
     [(3, 5)]
     """
     return [LoadWindow(before.until, behind.since) for before, behind in pairwise(spans)]

@@ -57,7 +57,7 @@ class SandboxLimits:
     def where(self, name: str) -> str:
         """Where a limit is from.
 
-        >>> Limits().where("seconds"), Limits(fixed=True).where("seconds")
+        >>> SandboxLimits().where("seconds"), SandboxLimits(fixed=True).where("seconds")
         ('config: sql.seconds', 'the limit here; trackside sql takes more')
         """
         return "the limit here; trackside sql takes more" if self.fixed else f"config: sql.{name}"

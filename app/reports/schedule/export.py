@@ -84,7 +84,7 @@ def _name_of(zone: tzinfo) -> str:
 def words_of(job: TimerJob, command: Sequence[str]) -> list[str]:
     """The words of the command that a scheduler runs.
 
-    >>> words_of(Job("monthly", "0 6 8 * *", "UTC"), ["/usr/bin/trackside", "--config", "/etc/trackside.toml"])
+    >>> words_of(TimerJob("monthly", "0 6 8 * *", "UTC"), ["/usr/bin/trackside", "--config", "/etc/trackside.toml"])
     ['/usr/bin/trackside', 'reports', 'run', 'monthly', '--config', '/etc/trackside.toml']
     """
     program, *more = command
@@ -153,9 +153,9 @@ def calendars(job: TimerJob) -> list[str]:
 
     Where an expression names days of the month and of the week, cron means either: that is two events.
 
-    >>> calendars(Job("a", "30 6 8 * *", "Europe/Berlin"))
+    >>> calendars(TimerJob("a", "30 6 8 * *", "Europe/Berlin"))
     ['*-*-08 06:30:00 Europe/Berlin']
-    >>> calendars(Job("a", "0 6 1 * 1", "UTC"))
+    >>> calendars(TimerJob("a", "0 6 1 * 1", "UTC"))
     ['*-*-01 06:00:00 UTC', 'Mon *-*-* 06:00:00 UTC']
     """
     parsed = CronSim(job.cron, _ANY)

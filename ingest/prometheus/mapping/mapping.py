@@ -98,7 +98,7 @@ class MappedMetric:
     def matches(self, labels: Labels[str, str]) -> bool:
         """Whether a series with these labels (and this name) is meant.
 
-        >>> reads = Metric("nfs", "node_samples", "fs", where=(("operation", "READ|WRITE"),))
+        >>> reads = MappedMetric("nfs", "node_samples", "fs", where=(("operation", "READ|WRITE"),))
         >>> reads.matches({"operation": "READ"}), reads.matches({"operation": "READDIR"}), reads.matches({})
         (True, False, False)
         """
@@ -109,7 +109,8 @@ class MappedMetric:
     def device_of(self, labels: Labels[str, str]) -> str:
         """The device that a series is about; empty for the whole node.
 
-        >>> Metric("ib", "node_samples", "ib", device=("device", "port")).device_of({"device": "mlx5_0", "port": "1"})
+        >>> of_a_port = MappedMetric("ib", "node_samples", "ib", device=("device", "port"))
+        >>> of_a_port.device_of({"device": "mlx5_0", "port": "1"})
         'mlx5_0/1'
         """
         if self.device_as:

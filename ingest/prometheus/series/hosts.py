@@ -55,8 +55,8 @@ class Identity(NamedTuple):
 def identify(metric: MappedMetric, labels: Mapping[str, str]) -> Identity:
     """Identify a series by its labels. Rows of clusters have no node: labels that may name one are kept.
 
-    >>> from ingest.prometheus.mapping.mapping import Metric
-    >>> idle = Metric("node_cpu_seconds_total", "node_samples", "cpu_busy")
+    >>> from ingest.prometheus.mapping.mapping import MappedMetric
+    >>> idle = MappedMetric("node_cpu_seconds_total", "node_samples", "cpu_busy")
     >>> identify(idle, {"__name__": "node_cpu_seconds_total", "cpu": "3", "instance": "10.0.0.7:9100", "job": "node"})
     Identity(name='10.0.0.7:9100', by_address=True, device='', rest=(('cpu', '3'),))
     """

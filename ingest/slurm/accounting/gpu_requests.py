@@ -62,7 +62,7 @@ class GpuRequest:
     def gpus(self, n_nodes: int | None) -> float | None:
         """GPUs of the job on so many nodes; None where that is unknown.
 
-        >>> Request(per_node=8).gpus(2), Request(total=4).gpus(None), Request(per_task=1).gpus(2)
+        >>> GpuRequest(per_node=8).gpus(2), GpuRequest(total=4).gpus(None), GpuRequest(per_task=1).gpus(2)
         (16.0, 4.0, None)
         """
         if self.total is not None:
@@ -81,7 +81,7 @@ def read_submit_line(line: str) -> GpuRequest:
     >>> read_submit_line("srun -n4 --gpus-per-task 1 ./train").gpus(1)
     4.0
     >>> read_submit_line("sbatch train.sh")
-    Request(total=None, per_node=None, per_task=None, tasks=None, tasks_per_node=None, exclusive=False)
+    GpuRequest(total=None, per_node=None, per_task=None, tasks=None, tasks_per_node=None, exclusive=False)
     """
     words = line.split()
     if not words or not _COMMAND.match(words[0]):
