@@ -58,14 +58,6 @@ def link(text: str, href: str, *, class_name: str = "link") -> Component:
     return dcc.Link(text, href=href, className=class_name)
 
 
-def with_code(text: str) -> list[Component | str]:
-    """A text in which what is between backticks looks like code, as it does in the manual."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:
-        return [text]
-    return [html.Code(part) if at % 2 else part for at, part in enumerate(parts)]
-
-
 def code(text: str, *, language: str = "bash") -> Component:
     """A command or query to copy."""
     return html.Div(

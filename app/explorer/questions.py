@@ -432,7 +432,7 @@ def _written(text: str, class_name: str, view: View) -> list[Component]:
         if to_copy:
             made.append(components.code(view.completed(dedent(joined))))
         else:
-            made.append(html.P(components.with_code(joined), className=class_name))
+            made.append(html.P(joined, className=class_name))
     return made
 
 

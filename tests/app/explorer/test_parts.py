@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from dash import html
 
 from app.explorer import components as parts
 from app.explorer import figures
@@ -227,11 +226,3 @@ def test_text_on_a_colour_of_the_ledger_can_be_read(swatch: palette.Swatch) -> N
 def test_a_verdict_on_a_reading_is_called_so() -> None:
     badge = parts.verdict_badge("refuted", said="refuted as read")
     assert " refuted as read" in [each for each in components(badge) if isinstance(each, str)]
-
-
-def test_commands_in_a_note_look_like_code() -> None:
-    before, command, after = parts.with_code("Tested: `trackside show mttf --by law` compares.")
-    assert (before, after) == ("Tested: ", " compares.")
-    assert isinstance(command, html.Code)
-    assert command.children == "trackside show mttf --by law"
-    assert parts.with_code("a name with ` in it") == ["a name with ` in it"]
