@@ -84,7 +84,7 @@ def _with_lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFram
     runs = source.query(
         "runs_with_rank_lines",
         cluster=cluster,
-        since=gaps["began_at"].min() - LONGEST_LINE,  # type: ignore[operator]  # polars types min() broadly
+        since=min(gaps["began_at"]) - LONGEST_LINE,
         until=gaps["resumed_at"].max(),
         runs=gaps["run_id"].unique().sort().to_list(),
     )
