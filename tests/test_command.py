@@ -28,6 +28,7 @@ def test_command_in_process_is_as_in_its_own(command: str, tmp_path: Path) -> No
     assert one.stdout or one.stderr
 
 
+@pytest.mark.slow
 def test_command_in_process_leaves_no_trace(tmp_path: Path) -> None:
     before = (dict(os.environ), Path.cwd(), sys.stdin, sys.stdout, sys.stderr, sys.argv)
     assert trackside("ingest", "slurm", *tiny(5).write(tmp_path), "--warehouse", str(tmp_path / "w")).returncode == 0

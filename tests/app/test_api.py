@@ -62,6 +62,7 @@ def test_every_listed_split_is_taken(question: str, by: str, warehouse: tracksid
     assert "it takes" not in refusal
 
 
+@pytest.mark.slow
 def test_options_of_some_questions(folder: Path, warehouse: trackside.Warehouse, tmp_path: Path) -> None:
     run = warehouse.runs()["run_id"][0]
     one = shown(folder, tmp_path / "run.parquet", "interruptions", "--run", run)
@@ -80,6 +81,7 @@ def test_metric_returns_the_rows_of_show(folder: Path, warehouse: trackside.Ware
     assert by_user["subject"].n_unique() > 1
 
 
+@pytest.mark.slow
 def test_times_may_be_dates(warehouse: trackside.Warehouse) -> None:
     by_text = warehouse.lost(since="2026-10-02", until="2026-10-03")
     assert_frame_equal(warehouse.lost(since=date(2026, 10, 2), until=date(2026, 10, 3)), by_text)
@@ -103,12 +105,14 @@ def test_explain_is_that_of_show(folder: Path, warehouse: trackside.Warehouse) -
     assert explained["sql"] == expected["sql"]
 
 
+@pytest.mark.slow
 def test_sql_runs_in_the_sandbox(warehouse: trackside.Warehouse) -> None:
     assert warehouse.sql("SELECT count(*) AS n FROM attempts").item() >= 120
     with pytest.raises(trackside.errors.QueryError):
         warehouse.sql("SELECT * FROM read_csv('/etc/passwd')")
 
 
+@pytest.mark.slow
 def test_cut_sql_result_warns(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "trackside.toml").write_text("[sql]\nrows = 3\n")
     warehouse = trackside.open(folder, config=tmp_path / "trackside.toml")

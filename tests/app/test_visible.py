@@ -151,6 +151,7 @@ def test_addresses_and_values_of_a_page_stay_as_they_are() -> None:
     assert (link.children, link.href) == (SHOWN, f"/run?id={NAME}")
 
 
+@pytest.mark.slow
 def test_labels_of_metrics_show_what_hides_and_never_come_twice(root: Path) -> None:
     text = exporter.negotiated(AnswerCache(root), "", now=NOW)[0].decode()
     labels = [each.labels for family in text_string_to_metric_families(text) for each in family.samples]

@@ -18,6 +18,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_everything(tmp_path_factory.mktemp("visitors"))
 
 
+@pytest.mark.slow
 def test_people_at_once_are_answered_without_error(warehouse: Path) -> None:
     addresses = scenario(warehouse, runs=3, users=2)
     with served(warehouse) as (url, _):
@@ -26,6 +27,7 @@ def test_people_at_once_are_answered_without_error(warehouse: Path) -> None:
     assert len(together.seconds) >= 6
 
 
+@pytest.mark.slow
 def test_a_section_that_fails_is_an_error(warehouse: Path) -> None:
     with served(warehouse) as (url, _):
         visit = Visit()

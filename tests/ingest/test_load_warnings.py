@@ -94,6 +94,7 @@ def test_load_keeps_code_count_and_detail_of_its_warnings(tmp_path: Path) -> Non
         assert reader.table("loads")["origin"].to_list() == [from_file(str(dump)).origin]
 
 
+@pytest.mark.slow
 def test_warnings_of_before_are_not_repeated(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, BORN, BORN)], BORN + days(40))
     slurm.uid, slurm.private_data = 1000, "jobs"

@@ -40,12 +40,14 @@ def test_a_number_that_cannot_be_does_not_stop_a_sum(wild: float) -> None:
         assert math.isfinite(result)
 
 
+@pytest.mark.slow
 def test_every_number_is_the_same_in_any_order_of_rows() -> None:
     first = numbers(0)
     for order in (1, 2, 3):
         assert numbers(order).splitlines() == first.splitlines()
 
 
+@pytest.mark.slow
 def test_every_number_is_the_same_on_any_number_of_threads() -> None:
     result = set()
     for threads in ("1", "5"):

@@ -41,6 +41,7 @@ def numbers_of(name: str) -> list[float]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gammaincinv", "lambertw"])
 def test_special_is_loaded_without_its_package(name: str) -> None:
     program = ALONE.format(name=name, numbers=numbers_of(name))

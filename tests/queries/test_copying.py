@@ -143,6 +143,7 @@ def test_copy_replaces_no_changed_copy(source: Path, tmp_path: Path) -> None:
         copied(source, target)
 
 
+@pytest.mark.slow
 def test_copy_refuses_damaged_samples(source: Path, tmp_path: Path) -> None:
     damaged = source / directory.raw_files(source)[0]
     damaged.write_bytes(damaged.read_bytes()[:-1])

@@ -82,6 +82,7 @@ def test_two_hours_are_none_on_end(tmp_path: Path) -> None:
     assert disagreements(tmp_path, [16.0, 24.0, 24.0, 16.0, 24.0, 24.0] * 4) == []
 
 
+@pytest.mark.slow
 def test_few_percent_are_jobs_between_two_readings(tmp_path: Path) -> None:
     assert disagreements(tmp_path, [163.0] * 24, accounting=[(0, 24, 160)]) == []
     assert disagreements(tmp_path / "a", [1.5] * 24, accounting=[(0, 24, 1)]) == []
@@ -92,6 +93,7 @@ def test_accounting_that_has_nothing_at_all_differs(tmp_path: Path) -> None:
     assert disagreements(tmp_path, [16.0] * 24, accounting=[(3, 24, 16)]) == [("c", DAY, DAY + 3 * HOUR, 16, 0)]
 
 
+@pytest.mark.slow
 def test_jobs_count_for_the_part_of_the_hour_that_they_ran(tmp_path: Path) -> None:
     half = [(hour + 0.25, hour + 0.75, 32) for hour in range(24)]
     assert disagreements(tmp_path, [16.0] * 24, accounting=half) == []

@@ -524,6 +524,7 @@ def test_queries_without_missing_samples_work_and_so_do_writes(site: Site) -> No
 # --- copies made while a writer wrote
 
 
+@pytest.mark.slow
 def test_copy_made_during_a_write_continues_from_its_last_commit(site: Site, tmp_path: Path) -> None:
     with open_writer(site.root, verb="test", now=NOW) as writer:
         with writer.transaction():
@@ -557,6 +558,7 @@ def test_a_log_that_was_cut_off_gives_a_state_that_was_committed(place: int, sit
     assert not before - bytes_in(site.root)
 
 
+@pytest.mark.slow
 def test_files_as_the_last_writer_left_them_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path, "alice")
 
@@ -572,6 +574,7 @@ def test_files_as_the_last_writer_left_them_are_not_compared(tmp_path: Path, mon
     assert names(tmp_path) == ["alice", "bob", "carol"]
 
 
+@pytest.mark.slow
 def test_damaged_file_spoils_no_later_look(tmp_path: Path) -> None:
     """All are attached to one database of this process, which must not stay unusable, nor hold a file open."""
     load(tmp_path / "w", "alice")

@@ -43,6 +43,7 @@ def open_umask() -> object:
     os.umask(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_umask")
 def test_a_new_warehouse_is_its_owners_alone(tmp_path: Path) -> None:
     load(tmp_path / "w")
@@ -51,6 +52,7 @@ def test_a_new_warehouse_is_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o644  # the process's own umask is as it was
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_umask")
 def test_older_warehouse_is_closed_by_a_writer_and_reported(tmp_path: Path) -> None:
     root = tmp_path / "w"
@@ -64,6 +66,7 @@ def test_older_warehouse_is_closed_by_a_writer_and_reported(tmp_path: Path) -> N
     assert any(each.state == "ok" and "alone" in each.text for each in integrity.examine(root))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_umask")
 def test_group_may_read_only_while_it_is_configured(tmp_path: Path) -> None:
     root = tmp_path / "w"
@@ -82,6 +85,7 @@ def test_an_unknown_group_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.slow
 def test_unreadable_warehouse_names_who_can_change_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path / "w")
     monkeypatch.setattr(os, "access", lambda *_: False)  # tests may run as root, who may read everything

@@ -89,6 +89,7 @@ def test_views_that_a_query_reads(sql: str, read: tuple[str, ...]) -> None:
     assert expanded_in(sql) == read
 
 
+@pytest.mark.slow
 def test_reader_computes_a_view_when_it_is_first_read(tmp_path: Path) -> None:
     with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
         writer.append("stored.attempts", attempt())

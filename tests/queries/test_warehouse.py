@@ -62,6 +62,7 @@ def samples(*values: float) -> pl.DataFrame:
     ).with_columns(pl.col("ts").dt.cast_time_unit("us"))
 
 
+@pytest.mark.slow
 def test_path_that_duckdb_cannot_open_is_refused_before_creation(tmp_path: Path) -> None:
     root = tmp_path / os.fsdecode(b"w\xff")
     with pytest.raises(NoWarehouseError, match="only paths in UTF-8"):
@@ -73,6 +74,7 @@ def test_path_that_duckdb_cannot_open_is_refused_before_creation(tmp_path: Path)
         names(root)
 
 
+@pytest.mark.slow
 def test_what_is_committed_is_published_and_the_rest_is_not(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
 
@@ -86,6 +88,7 @@ def test_what_is_committed_is_published_and_the_rest_is_not(tmp_path: Path) -> N
     assert names(tmp_path / "w") == ["alice"]
 
 
+@pytest.mark.slow
 def test_readers_keep_working_while_a_writer_writes(tmp_path: Path) -> None:
     root = tmp_path / "w"
     put(root, "alice")
@@ -97,6 +100,7 @@ def test_readers_keep_working_while_a_writer_writes(tmp_path: Path) -> None:
     assert names(root) == ["alice", "bob"]
 
 
+@pytest.mark.slow
 def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="trackside ingest slurm", now=NOW):
@@ -126,6 +130,7 @@ def test_killed_writer_leaves_no_lock_and_loses_no_commit(tmp_path: Path) -> Non
     assert names(root) == ["alice", "carol"]
 
 
+@pytest.mark.slow
 def test_matching_returns_rows_with_the_same_keys(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
         writer.append("users", users("alice", "bob").with_columns(association=pl.lit("7")))
@@ -134,6 +139,7 @@ def test_matching_returns_rows_with_the_same_keys(tmp_path: Path) -> None:
         assert writer.matching("users", users("bob"), keys=["cluster"]).height == 2
 
 
+@pytest.mark.slow
 def test_matching_refuses_other_names_than_declared_ones(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         rows = users("bob").with_columns(pl.lit("x").alias('user") --'))
@@ -143,6 +149,7 @@ def test_matching_refuses_other_names_than_declared_ones(tmp_path: Path) -> None
             writer.matching("users AS t; --", rows, keys=["cluster"])
 
 
+@pytest.mark.slow
 def test_matching_samples_are_those_of_a_cluster_and_time(tmp_path: Path) -> None:
     hour = datetime(2026, 10, 31, 1, tzinfo=UTC)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
@@ -155,6 +162,7 @@ def test_matching_samples_are_those_of_a_cluster_and_time(tmp_path: Path) -> Non
             assert result["gpu_util"].to_list() == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_commit_reads_only_files_of_changed_sample_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="test", now=NOW) as writer:
@@ -207,6 +215,7 @@ def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:
     assert names(root) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 def test_crash_before_publishing_is_repaired_by_the_next_writer(tmp_path: Path) -> None:
     root = tmp_path / "w"
     put(root, "alice")
@@ -250,6 +259,7 @@ def test_views_of_a_newer_version_exist_before_it_has_written(tmp_path: Path, mo
             reader.table(view.name)
 
 
+@pytest.mark.slow
 def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     put(root, "alice")
@@ -290,6 +300,7 @@ def digests(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.slow
 def test_a_published_copy_without_tables_is_no_warehouse(tmp_path: Path) -> None:
     root = tmp_path / "w"
     put(root, "alice")
@@ -300,6 +311,7 @@ def test_a_published_copy_without_tables_is_no_warehouse(tmp_path: Path) -> None
         pass
 
 
+@pytest.mark.slow
 def test_step_after_the_baseline_adds_a_column_with_its_comment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +377,7 @@ def _commit_without_room(writer: Writer) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_commit_without_room_is_no_fault_of_ours(tmp_path: Path) -> None:
     root = tmp_path / "w"
     put(root, "alice")
@@ -420,6 +433,7 @@ def test_partition_is_replaced_whole_and_unused_files_go(tmp_path: Path) -> None
     assert len(list((root / "raw").glob("*/*/*/*.parquet"))) <= directory.PUBLISHED_KEPT + 1
 
 
+@pytest.mark.slow
 def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
         with writer.transaction():
@@ -431,6 +445,7 @@ def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:
     assert result.rows() == [("alice", "ops"), ("carol", "llm")]
 
 
+@pytest.mark.slow
 def test_a_check_that_stops_undoes_everything(tmp_path: Path) -> None:
     root = tmp_path / "w"
     once = {"cluster": "c", "scheduler": "slurm", "job_id": "1", "submitted_at": NOW, "state": "FAILED"}

@@ -85,6 +85,7 @@ def test_verify_reads_the_verdicts_that_compute_stored(root: Path, monkeypatch: 
         assert verifying.verify(reader, whole(reader), claims) == computed
 
 
+@pytest.mark.slow
 def test_verify_computes_the_verdicts_once_something_was_loaded(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,7 @@ def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> No
     assert kept[0]["needed"] == "data for the whole period: they cover 75.0% of it"
 
 
+@pytest.mark.slow
 def test_printed_verify_command_reproduces_the_reported_verdict(patchy: Path, claims: Path) -> None:
     with open_reader(patchy) as reader:
         window, origin = Window("c", *parse_period("2026-10")), sla.origin_of_claims(claims)

@@ -108,6 +108,7 @@ def test_every_number_explains_itself(what: str, warehouse: Path) -> None:
     assert explained["constants"]["tiny"]["run_gap_hours"] == 24
 
 
+@pytest.mark.slow
 def test_one_number_is_the_same_in_every_output(warehouse: Path) -> None:
     shown = json.loads(trackside("show", "goodput", "--format", "json", "--warehouse", str(warehouse)).stdout)
     with open_reader(warehouse) as reader:
@@ -156,6 +157,7 @@ def test_verify_exits_with_the_worst_verdict(warehouse: Path, tmp_path: Path) ->
     assert "run log" in done.stdout
 
 
+@pytest.mark.slow
 def test_export_and_sql(warehouse: Path) -> None:
     done = trackside("export", "tables", "--warehouse", str(warehouse))
     assert {"attempts", "gpu_time", "capacity"} <= set(done.stdout.split())
@@ -188,6 +190,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_configuration_paths_are_relative_to_its_file(warehouse: Path, tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     config = tmp_path / "etc" / "trackside.toml"

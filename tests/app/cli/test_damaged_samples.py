@@ -102,6 +102,7 @@ def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pyt
     assert "load them again" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_other_days_load_and_compact_despite_a_damaged_one(root: Path) -> None:
     put(root, minutes(240, 300))
     flip(file_of(root))
@@ -111,6 +112,7 @@ def test_other_days_load_and_compact_despite_a_damaged_one(root: Path) -> None:
         between(root, START, MIDNIGHT)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_not_rewritten(root: Path) -> None:
     """Its rows would get a digest that is right."""
     flip(file_of(root))
@@ -172,6 +174,7 @@ def test_no_view_reads_samples() -> None:
     assert not [view.name for view in sql_files.views() if integrity.sample_tables_in(view.sql)]
 
 
+@pytest.mark.slow
 def test_a_file_is_read_once_for_its_digest_until_it_changes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     digest = hashlib.file_digest
@@ -189,6 +192,7 @@ def test_a_file_is_read_once_for_its_digest_until_it_changes(root: Path, monkeyp
         between(root, START, MIDNIGHT)
 
 
+@pytest.mark.slow
 def test_a_persons_mistake_is_still_a_mistake(root: Path) -> None:
     flip(file_of(root))
     with pytest.raises(QueryError):

@@ -99,6 +99,7 @@ def test_json_accounting_job_from_the_future_is_refused() -> None:
     assert parsed.rejects.select("line", "reason").rows() == [(2, "End lies in the future: 2033-03-01T00:00:00Z")]
 
 
+@pytest.mark.slow
 def test_node_events_and_transactions_of_the_future_are_refused(tmp_path: Path) -> None:
     events, changes, jobs = tmp_path / "e.txt", tmp_path / "t.txt", tmp_path / "j.txt"
     at = GOOD["Start"]

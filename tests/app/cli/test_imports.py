@@ -105,6 +105,7 @@ def test_settings_are_imported_where_a_configuration_names_some(warehouse: Path,
     assert imported(*command) >= {"polars", "pydantic"}
 
 
+@pytest.mark.slow
 def test_no_garbage_is_looked_for_during_imports(warehouse: Path) -> None:
     """Imports make so many objects that Python would look through them all two hundred times."""
     program = PROGRAM.replace("atexit, sys", "atexit, gc, sys").replace(

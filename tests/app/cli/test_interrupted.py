@@ -53,6 +53,7 @@ def test_an_interrupted_computation_changes_nothing(tmp_path: Path) -> None:
     assert trackside("show", "goodput", "--format", "json", "--warehouse", root).stdout == before
 
 
+@pytest.mark.slow
 def test_an_interrupted_ingest_keeps_the_inputs_before(tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     files = tiny(40).write(tmp_path)

@@ -51,6 +51,7 @@ def test_overview_names_clusters_interval_age_and_sources(tmp_path: Path) -> Non
     assert "not loaded: rank times, Kubernetes, Determined\n" in text
 
 
+@pytest.mark.slow
 def test_overview_of_accounting_names_missing_sources(tmp_path: Path) -> None:
     text = overview.text(from_accounting(tmp_path, compute=False), now=NOW.timestamp())
     assert "not loaded: telemetry, run logs" in text

@@ -62,6 +62,7 @@ def test_whole_days_of_samples_go_and_their_hours_stay(warehouse: Path) -> None:
     assert retain(warehouse, keeping(samples_days=9)) == []
 
 
+@pytest.mark.slow
 def test_what_went_is_noted(warehouse: Path) -> None:
     removed = retain(warehouse, keeping(samples_days=9))
     with open_reader(warehouse) as reader:
@@ -92,6 +93,7 @@ def test_no_sample_goes_without_its_roll_up(warehouse: Path, table: str) -> None
     assert days(warehouse, "gpu_samples") == days(warehouse, "node_samples") == []
 
 
+@pytest.mark.slow
 def test_hours_go_after_the_samples_that_they_are_made_of(warehouse: Path) -> None:
     removed = retain(warehouse, keeping(samples_days=1, hours_days=9))
     assert {each.table for each in removed} == {"gpu_samples", "node_samples", "gpu_hours", "node_hours"}
@@ -100,6 +102,7 @@ def test_hours_go_after_the_samples_that_they_are_made_of(warehouse: Path) -> No
     assert days(warehouse, "cluster_samples") == ["11-21", "11-22"]
 
 
+@pytest.mark.slow
 def test_files_go_only_when_no_published_copy_names_them(warehouse: Path) -> None:
     def n_files() -> int:
         return len(list((warehouse / "raw").glob("*/*/*/*.parquet")))

@@ -66,6 +66,7 @@ def test_file_loaded_twice_is_stored_once_and_counted_as_not_new(tmp_path: Path)
     assert twice["last_load"]["loaded_at"] == NOW + timedelta(hours=1)
 
 
+@pytest.mark.slow
 def test_of_an_overlapping_dump_only_missing_rows_are_new(tmp_path: Path) -> None:
     rows = rows_of(tiny(30).accounting)
     first, second = tmp_path / "first.txt", tmp_path / "second.txt"
@@ -78,6 +79,7 @@ def test_of_an_overlapping_dump_only_missing_rows_are_new(tmp_path: Path) -> Non
     assert counts(reported) == (len(rows) - 15, len(rows) - 20, 5, 0, 0)
 
 
+@pytest.mark.slow
 def test_last_load_has_all_files_and_warnings_of_one_ingest(tmp_path: Path) -> None:
     rows = rows_of(tiny(30).accounting)
     names = ["a.txt", "b.txt", "none.txt"]
@@ -156,6 +158,7 @@ def test_a_load_is_counted_in_the_transaction_that_writes_it(tmp_path: Path) -> 
         assert writer.table("loads")["rows_new"].to_list() == [43]
 
 
+@pytest.mark.slow
 def test_status_shows_rows_now_and_what_the_last_load_brought(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +185,7 @@ def test_status_of_an_empty_warehouse_names_the_first_command(
     assert "rows now" not in shown
 
 
+@pytest.mark.slow
 def test_status_in_json_is_as_its_help_describes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = tmp_path / "sacct.txt"
     refused.write_text(with_rows([*rows_of(tiny(20).accounting), "1|2"]))

@@ -25,5 +25,6 @@ def test_verb_does_no_more_than_recorded(done: dict[str, Work], verb: str) -> No
     assert not over, f"more than {recorded}"
 
 
+@pytest.mark.slow
 def test_compute_of_nothing_new_reads_few_rows(done: dict[str, Work]) -> None:
     assert done["compute, nothing new"]["rows_read"] < done["compute"]["rows_read"] / 4

@@ -174,6 +174,7 @@ def assert_as_from_samples(root: Path) -> None:
                     assert_frame_equal(of_attempts, expected.owners, check_exact=True)
 
 
+@pytest.mark.slow
 def test_node_days_are_read_for_whole_days_of_windows(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_as_from_samples(root)
     with open_reader(root) as reader:

@@ -80,6 +80,7 @@ def test_another_value_of_an_attempt_changes_its_run_only(source: Source, whole:
     assert changed == set(joined.filter(pl.col("job_id") == which)["run_id"])
 
 
+@pytest.mark.slow
 def test_another_day_of_the_ledger_changes_runs_of_that_day(source: Source, whole: Window) -> None:
     days = source.query("ledger_days", cluster="demo")
     third = pl.col("day") == days["day"][2]

@@ -90,6 +90,7 @@ def joined(root: Path, **rules: Any) -> dict[str, list[tuple[str, int, str]]]:
 ALONE = "single"
 
 
+@pytest.mark.slow
 def test_what_holds_without_a_configuration(loaded: Path) -> None:
     result = joined(loaded)
     assert result["1"] == [("paper", 1, "comment"), ("paper", 2, "requeue_chain")]
@@ -180,6 +181,7 @@ def test_the_first_attempt_of_a_chain_is_called_first(loaded: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
     (constants,) = (
         reader.query("computed", cluster="c")["constants"].item()

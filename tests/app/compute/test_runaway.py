@@ -382,6 +382,7 @@ def test_a_runaway_is_shown_as_such_and_interrupts_nothing(tmp_path: Path) -> No
     assert rates["exposure_gpu_days"].max() == pytest.approx(8 * 30 / 24)
 
 
+@pytest.mark.slow
 def test_its_time_counts_in_the_bounds(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), runaway=[listed("1", 50)])
     whole = (
@@ -393,6 +394,7 @@ def test_its_time_counts_in_the_bounds(tmp_path: Path) -> None:
     assert goodput["evidence_assumed"] == 1
 
 
+@pytest.mark.slow
 def test_unlisted_job_whose_gpus_were_reused_is_warned_about(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), job("2", 20, 30))
     (warning,) = (result for result in made.warnings if result.check.name == "source_long_running")
@@ -402,6 +404,7 @@ def test_unlisted_job_whose_gpus_were_reused_is_warned_about(tmp_path: Path) -> 
     assert "ledger_allocation_above_inventory" in made.warned()
 
 
+@pytest.mark.slow
 def test_jobs_that_share_a_node_or_just_run_are_not_warned_of(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None, gpus=4), job("2", 20, 30, gpus=4), job("3", 30, None, nodes="n2"))
     assert "source_long_running" not in made.warned()

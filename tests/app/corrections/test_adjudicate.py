@@ -314,6 +314,7 @@ def test_a_missing_or_meaningless_target_is_refused(template: Path, arguments: t
     assert output in refused(template, *arguments)
 
 
+@pytest.mark.slow
 def test_author_and_reason_of_a_correction_are_required(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "carol")
     output = refused(root, *CAUSE, signed=False)
@@ -342,6 +343,7 @@ def test_corrections_pending_a_computation_are_reported(root: Path) -> None:
     assert interruption(root, "12")["adjudication"] is not None
 
 
+@pytest.mark.slow
 def test_correction_counts_in_the_windows_of_its_subject(root: Path) -> None:
     for arguments in EACH.values():
         adjudicate(root, *arguments, "--no-compute")

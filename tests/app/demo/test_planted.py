@@ -129,6 +129,7 @@ def test_work_of_kubernetes_is_found_as_it_was_planted(beside: Path) -> None:
     assert whole["a"].item() == whole["b"].item()
 
 
+@pytest.mark.slow
 def test_work_that_was_not_found_is_not_counted(beside: Path) -> None:
     planted = truth(beside)["kubernetes"]
     with open_reader(beside / "w") as reader:

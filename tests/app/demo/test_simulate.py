@@ -475,6 +475,7 @@ def test_every_file_that_a_simulation_makes_is_in_its_list(tmp_path: Path) -> No
     assert set(made) - {MANIFEST} <= set(listed)
 
 
+@pytest.mark.slow
 def test_foreign_files_in_the_way_are_named_and_kept(tmp_path: Path) -> None:
     before = again(tmp_path, days=1)
     (tmp_path / "sources/runs/mine.jsonl").write_text("mine")

@@ -112,6 +112,7 @@ def test_other_pages_refuse_viewers_and_so_do_their_sections(path: str, explorer
                 assert named(known, text_of(loading.show(explorer, asked, name)), person) == [], (name, search)
 
 
+@pytest.mark.slow
 def test_operators_see_everyone_on_the_same_pages(explorer: Explorer, known: Known) -> None:
     operator = Person(known.users[0], Role.OPERATOR)
     with seen_by(operator):
@@ -133,6 +134,7 @@ def test_run_of_another_is_as_one_that_is_not_there(path: str, explorer: Explore
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_own_run_is_shown_in_full(explorer: Explorer, known: Known) -> None:
     person = viewer(known)
     own = known.of(person.name)[0]
@@ -145,6 +147,7 @@ def test_own_run_is_shown_in_full(explorer: Explorer, known: Known) -> None:
     assert abs(len(mine) - len(theirs)) < 0.2 * len(theirs)
 
 
+@pytest.mark.slow
 def test_account_of_a_group_opens_the_runs_of_the_account(explorer: Explorer, known: Known) -> None:
     foreign = known.runs.filter(pl.col("user") == known.users[1]).row(0, named=True)
     if not foreign["account"]:

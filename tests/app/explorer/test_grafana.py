@@ -77,6 +77,7 @@ def test_without_a_board_or_without_grafana_there_is_no_link() -> None:
     assert grafana.link(None, "/", shown) is None
 
 
+@pytest.mark.slow
 def test_the_link_stands_above_the_page(warehouse: Path) -> None:
     explorer = Explorer(AnswerCache(warehouse), WatchedClaims(None), grafana=URL)
     _, filters, _, _ = page(explorer, "/nodes", "", page_url="http://127.0.0.1:8050/nodes")

@@ -47,6 +47,7 @@ def test_schedulers_are_offered_where_there_are_several(source: Reader) -> None:
     assert "kubernetes" in offered["scheduler"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", narrowing.CHOSEN_BETWEEN)
 def test_runs_are_those_with_such_an_attempt(source: Reader, name: str) -> None:
     attempts = source.frame(ATTEMPTS)

@@ -66,6 +66,7 @@ def window(warehouse: Path) -> Window:
     return Window(known.cluster, known.since, known.until)
 
 
+@pytest.mark.slow
 def test_overview_shows_the_numbers_of_headlines(explorer: Explorer, warehouse: Path, window: Window) -> None:
     _, _, contents, title = page(explorer, "/", "")
     with open_reader(warehouse) as reader:
@@ -85,6 +86,7 @@ def test_where_the_time_went_adds_up_to_the_whole(explorer: Explorer) -> None:
     assert sum(row["share"] for row in table(contents, "account")) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_command_of_the_drawer_prints_the_number_of_the_card(explorer: Explorer, warehouse: Path) -> None:
     shown = explorer.view("?since=7d")
     title, contents = explorer.about("occupancy", shown)
@@ -134,6 +136,7 @@ def test_unknown_run_is_reported(explorer: Explorer) -> None:
     assert "the run is missing" in words(page(explorer, "/run", "")[2])
 
 
+@pytest.mark.slow
 def test_a_run_opens_by_the_id_of_any_of_its_jobs(explorer: Explorer) -> None:
     run = max(table(page(explorer, "/runs", "")[2], "runs"), key=lambda row: row["n_attempts"])
     for attempt in table(page(explorer, "/run", f"?id={run['run_id']}")[2], "attempts"):
@@ -208,6 +211,7 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
     assert to_do[1] in words(contents)
 
 
+@pytest.mark.slow
 def test_node_with_one_or_two_failures_gets_no_drain_advice(explorer: Explorer) -> None:
     contents = page(explorer, "/", "?by=node&since=1d")[2]
     assert all(row["interruptions"] < advice.REPEATED for row in table(contents, "costs"))
@@ -288,6 +292,7 @@ def test_runs_are_narrowed_by_the_address(explorer: Explorer) -> None:
     assert {row["run_id"] for row in one} == expected
 
 
+@pytest.mark.slow
 def test_costs_can_be_split_by_everything_offered(explorer: Explorer) -> None:
     for by in ("cause", "node", "user", "account", "partition", "run"):
         contents = page(explorer, "/", f"?by={by}")[2]
@@ -342,6 +347,7 @@ def test_periods_are_restored_from_the_address(explorer: Explorer) -> None:
     assert view.period_of(explorer.view("?since=3d")) == view.CUSTOM
 
 
+@pytest.mark.slow
 def test_logs_alone_say_what_they_lack_and_what_they_give(tmp_path: Path) -> None:
     (tmp_path / "run.jsonl").write_text(log())
     loaded = trackside("ingest", "runlog", str(tmp_path / "run.jsonl"), "--warehouse", str(tmp_path / "w"))
@@ -397,6 +403,7 @@ def test_loaded_but_not_computed_cluster_differs_from_an_unknown(explorer: Explo
         view.resolve(both, {"cluster": "new"})
 
 
+@pytest.mark.slow
 def test_half_a_period_without_data_is_reported(explorer: Explorer) -> None:
     _, filters, _, _ = page(explorer, "/", "?since=2026-10-08&until=2026-10-22")
     assert "The data cover 50.0 % of the requested period." in words(filters)

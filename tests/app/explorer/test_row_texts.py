@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PARTS = ("app", "dashboards", "ingest", "metrics", "queries")
 
@@ -41,5 +43,6 @@ def test_no_expression_of_polars_calls_python() -> None:
     assert [str(file) for file in files if calling.search(file.read_text(encoding="utf-8"))] == []
 
 
+@pytest.mark.slow
 def test_texts_are_made_while_another_thread_takes_a_median() -> None:
     subprocess.run([sys.executable, "-c", BESIDE_A_MEDIAN], check=True, timeout=120, cwd=ROOT)

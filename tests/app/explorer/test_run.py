@@ -125,6 +125,7 @@ def test_last_ends_of_attempts_come_first_twenty_at_most() -> None:
     assert "The last 20 of 30" in output
 
 
+@pytest.mark.slow
 def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
     output = words(page(explorer, "/run", "?id=llama")[2])
     assert "Why it restarted, and what to do" in output

@@ -121,6 +121,7 @@ def test_a_budget_is_what_the_objectives_parts_leave(report: dict[str, Any]) -> 
     assert days == sorted(days)
 
 
+@pytest.mark.slow
 def test_maintenance_of_the_period_alone_is_left_out(warehouse: Path, tmp_path: Path, report: dict[str, Any]) -> None:
     assert [each["says"] for each in report["exclusions"]["declared"]] == [
         "2026-10-07T00:00:00Z to 2026-10-07T06:00:00Z: patch (m.ics)"
@@ -147,6 +148,7 @@ def test_trend_has_the_numbers_of_the_periods_own_reports(
     assert objective(report, "availability")["before"]["value"] == own["value"]
 
 
+@pytest.mark.slow
 def test_credits_are_amounts_of_whole_months_alone(warehouse: Path, tmp_path: Path, report: dict[str, Any]) -> None:
     assert report["credits"]["agreed"] is True
     assert report["credits"]["least_amount"] is None

@@ -40,6 +40,7 @@ def test_a_lake_has_no_list_and_needs_an_outbox_of_its_own(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_report_is_noted_and_its_file_followed(warehouse: Path, tmp_path: Path) -> None:
     where = ("--warehouse", str(warehouse))
     for form in ("json", "md", "csv"):

@@ -118,6 +118,7 @@ def test_drawings_are_well_formed_and_have_labels(warehouse: Path) -> None:
             assert root.get("aria-label")
 
 
+@pytest.mark.slow
 def test_gpu_time_sums_to_capacity_exactly(warehouse: Path) -> None:
     reported = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")["gpu_time"]
     total = sum(Decimal(each["gpu_seconds"]) for each in reported["categories"])
@@ -211,6 +212,7 @@ def test_mttf_is_labelled_as_pooled(warehouse: Path) -> None:
     assert f"<dd>{days:,.2f} pooled GPU-days / 1,024</dd>" in page.render(reported).decode()
 
 
+@pytest.mark.slow
 def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path) -> None:
     reported = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")
     assert any("." in each["gpu_seconds"] for each in reported["gpu_time"]["categories"])
@@ -278,6 +280,7 @@ def test_definitions_refer_to_what_readers_have(warehouse: Path) -> None:
     assert "Trackside's own definition (manual, The ledger)" in sources
 
 
+@pytest.mark.slow
 def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path: Path) -> None:
     claims = tmp_path / "sla.toml"
     claims.write_text(
@@ -292,6 +295,7 @@ def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path
     assert set(reported["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
 
 
+@pytest.mark.slow
 def test_exclusions_and_corrections_are_on_the_page(warehouse: Path, tmp_path: Path) -> None:
     claims = tmp_path / "sla.toml"
     claims.write_text(
@@ -400,6 +404,7 @@ def test_empty_or_uncomputed_warehouse_names_the_first_step(tmp_path: Path) -> N
     assert "trackside compute" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_window_beyond_the_named_period_is_its_own_period(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         requested = Window("tiny", datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC))

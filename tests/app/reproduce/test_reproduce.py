@@ -194,6 +194,7 @@ def test_gpu_hours_of_traces_are_as_written(tmp_path: Path) -> None:
     assert rows["GPU-hours of all", ""]["computed"] == pytest.approx(12.0)
 
 
+@pytest.mark.slow
 def test_the_question_at_the_end_is_one_that_the_files_answer(tmp_path: Path) -> None:
     """Traces of jobs have no steps, and so no MFU."""
     (tmp_path / "cluster01.csv").write_text("job_id,submission_time,duration,num_gpu\nb-1,0,7200,1\n")
@@ -201,6 +202,7 @@ def test_the_question_at_the_end_is_one_that_the_files_answer(tmp_path: Path) ->
     assert "The warehouse: trackside show goodput --warehouse " in done.stdout
 
 
+@pytest.mark.slow
 def test_traces_next_to_their_archive_count_once(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()

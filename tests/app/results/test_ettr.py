@@ -95,6 +95,7 @@ def test_notebooks_change_no_ettr_and_are_counted(both: tuple[Path, Path]) -> No
     assert notes[LONG_RUNS].endswith("1 run that does not train left out (config: rules.other_work)")
 
 
+@pytest.mark.slow
 def test_stored_ettr_is_that_of_training_runs(both: tuple[Path, Path]) -> None:
     with open_reader(both[1]) as reader:
         window = whole(reader)
@@ -134,6 +135,7 @@ def test_ettr_of_notebooks_alone_is_unknown(tmp_path: Path) -> None:
         assert measure(reader, window, CLAIM).value is None
 
 
+@pytest.mark.slow
 def test_show_ettr_lists_training_runs(both: tuple[Path, Path]) -> None:
     where = ("--warehouse", str(both[1]))
     listed = json.loads(trackside("show", "ettr", "--by", "run", *where, "--format", "json").stdout)
@@ -157,6 +159,7 @@ def september(root: Path) -> object:
         return rows.filter(window_until=datetime(2026, 10, 1, tzinfo=UTC))["n"].first()
 
 
+@pytest.mark.slow
 def test_waiting_counts_in_the_window_that_it_was_in(tmp_path: Path) -> None:
     """Also of a run that starts behind the window: two windows add up to the one of both."""
     root = warehouse(tmp_path, ("1", "a", 0, 0, 48, "n1", ""), ("2", "b", 0, 48, 72, "n1", ""), hours=72, eligible=True)

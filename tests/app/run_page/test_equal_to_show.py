@@ -135,6 +135,7 @@ def test_mfu_is_that_of_show_mfu(pair: tuple[Path, str, Row]) -> None:
         assert row["mfu_wall"] == pytest.approx(row["value"] * page["mfu_wall_share"])
 
 
+@pytest.mark.slow
 def test_checkpoint_advice_is_that_of_show_checkpoints(pair: tuple[Path, str, Row]) -> None:
     root, run, page = pair
     (row,) = shown(root, "checkpoints", "--run", run)
@@ -188,6 +189,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return read
 
 
+@pytest.mark.slow
 def test_page_reads_the_rows_of_its_run_only(
     root: Path, runs: dict[str, str], rows_read: list[tuple[str, int]]
 ) -> None:

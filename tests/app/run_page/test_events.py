@@ -50,6 +50,7 @@ def test_a_node_failure_lies_at_the_step_it_interrupted(root: Path) -> None:
     assert result[2]["cost_gpu_s"] > 0
 
 
+@pytest.mark.slow
 def test_of_a_log_alone_the_lost_steps_are_known(root: Path) -> None:
     assert [(row["kind"], row["first"], row["last"]) for row in events(root, "laptop")] == [("lost_steps", 100, 150)]
 
@@ -61,6 +62,7 @@ def test_every_kind_of_run_has_events_in_order(root: Path, text: str) -> None:
     assert moments == sorted(moments)
 
 
+@pytest.mark.slow
 def test_lines_are_written_for_programs(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     done = trackside("run", "llama-8b", "--warehouse", str(root), "--events", str(file))
@@ -99,6 +101,7 @@ def draw(program: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Fak
     return fake
 
 
+@pytest.mark.slow
 def test_a_program_draws_them_in_wandb(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "events.py"
     assert trackside("run", "llama-8b", "--warehouse", str(root), "--events", str(file)).returncode == 0

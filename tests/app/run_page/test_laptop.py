@@ -100,6 +100,7 @@ def test_what_a_log_lacks_for_mfu_is_named(
     assert lacking(sessions, pl.DataFrame({"tokens": [tokens]})) == expected
 
 
+@pytest.mark.slow
 def test_an_mfu_above_the_peak_is_remarked_upon(tmp_path: Path) -> None:
     facts = {"n_gpus": 16, "gpu_model": "H100 SXM", "dtype": "bf16", "params": 8e9, "layers": 32, "heads": 32}
     run = {"type": "run", "t": 1790812800, "run_id": "r", "head_dim": 128, "seq_len": 8192, **facts}

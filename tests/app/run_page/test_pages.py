@@ -102,6 +102,7 @@ def _without_run(command: str) -> str:
     return re.sub(r"--run \S+|run \S+", "", command)
 
 
+@pytest.mark.slow
 def test_hostile_name_reaches_the_terminal_as_visible_text(root: Path) -> None:
     text = page(root, KINDS["hostile"])
     assert not {"\x1b", "\u202e", "\u200b"} & set(text)
@@ -128,6 +129,7 @@ def test_json_holds_what_the_page_shows(root: Path) -> None:
     assert document_of(root, "laptop")["described_by"] == "log"
 
 
+@pytest.mark.slow
 def test_csv_has_a_row_for_each_category_and_cause(root: Path) -> None:
     done = trackside("run", "llama-8b", "--format", "csv", "--warehouse", str(root))
     lines = done.stdout.splitlines()
@@ -150,6 +152,7 @@ def test_job_is_another_name_of_run(root: Path) -> None:
     assert "healthy" in one
 
 
+@pytest.mark.slow
 def test_explain_prints_the_arithmetic_of_show_ettr(root: Path) -> None:
     shown = trackside("show", "ettr", "--run", "llama-8b", "--warehouse", str(root)).stdout
     explained = " ".join(trackside("run", "llama-8b", "--explain", "--warehouse", str(root)).stdout.split())

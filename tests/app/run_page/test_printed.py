@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ IDS = {"wandb_run_id": "a1b2", "pod": "worker-0", "pod_namespace": "ml"}
 PRINTED = {"printed_tflops": 412.0, "printed_mfu": 0.417, "printed_steps": 5}
 
 
+@pytest.mark.slow
 def test_page_compares_the_printed_speed_with_ours(tmp_path: Path) -> None:
     run = {"type": "run", "v": 1, "t": 1_790_812_800, "run_id": "r", **MODEL, **JOB, **IDS, **PRINTED}
     steps = [

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 def test_a_step_that_two_logs_have_counts_once(tmp_path: Path) -> None:
     knew = truth("wandb/0.31.0")[1]
     began = knew[0]["end"] - knew[0]["duration_s"]

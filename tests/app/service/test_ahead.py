@@ -27,6 +27,7 @@ def answers(tmp_path: Path) -> AnswerCache:
     return AnswerCache(from_accounting(tmp_path, jobs=5))
 
 
+@pytest.mark.slow
 def test_first_pages_are_answered_before_anyone_opens_them(answers: AnswerCache) -> None:
     claims = WatchedClaims(None)
     Ahead(answers, claims).look()
@@ -40,6 +41,7 @@ def test_first_pages_are_answered_before_anyone_opens_them(answers: AnswerCache)
     assert len(answers) == known
 
 
+@pytest.mark.slow
 def test_nothing_is_read_again_without_newer_data(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = Ahead(answers, WatchedClaims(None))
     ahead.look()
@@ -59,6 +61,7 @@ def test_without_a_warehouse_nothing_is_read(tmp_path: Path) -> None:
     assert len(answers) == 0
 
 
+@pytest.mark.slow
 def test_scipy_is_imported_after_the_first_pages(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
     known_then: list[int] = []
     done = threading.Event()

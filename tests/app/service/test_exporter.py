@@ -237,6 +237,7 @@ def test_gpus_that_jobs_hold_sum_to_the_allocated_gpus(of_everything: str) -> No
     assert max(on_nodes.values()) <= 8
 
 
+@pytest.mark.slow
 def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
     answers = AnswerCache(accounting)
     early = scraped(answers, now=NOW).decode().splitlines()
@@ -413,12 +414,14 @@ def test_last_published_numbers_stay_during_a_write(tmp_path: Path) -> None:
         assert samples(root) == before
 
 
+@pytest.mark.slow
 def test_loaded_but_not_computed_cluster_exports_its_sources(tmp_path: Path) -> None:
     names = {each.name for each in samples(from_accounting(tmp_path, jobs=5, compute=False))}
     of_loads = {"trackside_last_load_rows", "trackside_last_load_timestamp_seconds"}
     assert names == {"trackside_build_info", "trackside_input_lag_seconds", "trackside_rows_rejected"} | of_loads
 
 
+@pytest.mark.slow
 def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None:
     claims = tmp_path / "claims.toml"
     claims.write_text(
@@ -429,6 +432,7 @@ def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None
     assert 'trackside_verdict{claim="o",cluster="tiny",kind="delivered",window="all"} -1.0' in text
 
 
+@pytest.mark.slow
 def test_openmetrics_is_sent_when_accepted(accounting: Path) -> None:
     answers = AnswerCache(accounting)
     content, kind = exporter.negotiated(answers, "application/openmetrics-text;version=1.0.0", now=NOW)

@@ -217,6 +217,7 @@ def test_signals_with_what_could_have_been_seen(reader: Reader) -> None:
     assert rows["filesystem_response", "node"]["n_tested"] == 4
 
 
+@pytest.mark.slow
 def test_before_the_drop_nothing_deviates(reader: Reader) -> None:
     answer = answer_of(reader, window=Window("c", BEGIN, DROP))
     assert not answer.rows["anomalous"].any()
@@ -235,6 +236,7 @@ def test_unchanged_days_are_read_without_comparing(reader: Reader, monkeypatch: 
     assert_frame_equal(results.anomalies(reader, WINDOW).rows, compared, check_exact=True)
 
 
+@pytest.mark.slow
 def test_of_one_run(reader: Reader) -> None:
     assert answer_of(reader, "gpu", run="1").rows.height == answer_of(reader, "gpu").rows.height
     alone = answer_of(reader, run="2")
@@ -311,6 +313,7 @@ def test_lost_has_the_waiting_for_slow_ranks_as_an_overlay(reader: Reader) -> No
     assert not any("times of ranks" in note for note in QUESTIONS["lost"](reader, before, Question()).notes)
 
 
+@pytest.mark.slow
 def test_telemetry_confirms_a_node_with_slow_ranks(warehouse: Path, reader: Reader) -> None:
     answer = QUESTIONS["stragglers"](reader, WINDOW, Question())
     (row,) = answer.rows.to_dicts()

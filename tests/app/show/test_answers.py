@@ -71,6 +71,7 @@ def test_job_id_of_several_runs_shows_all_newest_first(what: str, reused: Path) 
     assert "= productive /" not in output, "the arithmetic of one would be read as that of the other"
 
 
+@pytest.mark.slow
 def test_an_array_is_all_its_tasks(reused: Path) -> None:
     assert len(run_ids(reused, "ettr", "--run", "90")) == 2
     assert "2 runs have a job 90" in shown(reused, "ettr", "--run", "90")

@@ -45,6 +45,7 @@ def reorder(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(Reader, "query", query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ORDERS)
 def test_nodes(reader: Reader, window: Window, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     expected = nodes(reader, window, Question()).rows

@@ -63,6 +63,7 @@ def test_parts_of_goodput_have_a_unit_or_a_note_with_it(everything: Path) -> Non
     assert "numerator / denominator: GPU-seconds; of goodput_job seconds" in by_cluster
 
 
+@pytest.mark.slow
 def test_intervals_of_each_run_sum_to_its_ettr_denominator(reader: Reader, window: Window) -> None:
     for row in ettr_run_rows(reader, window).iter_rows(named=True):
         result = run_stretches(reader, window, row["run_id"])
@@ -127,6 +128,7 @@ def test_all_ettr_forms_are_shown_and_equal_the_stored_results(everything: Path,
         assert stored[name] == reported[name]["value"]
 
 
+@pytest.mark.slow
 def test_every_definition_of_goodput_is_shown(everything: Path) -> None:
     reported = {row["metric"]: row for row in rows(everything, "goodput")}
     assert reported.keys() >= {"goodput_job", "goodput_allocated", "goodput_capacity", "mpg"}

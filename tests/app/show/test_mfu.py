@@ -174,6 +174,7 @@ def test_run_with_two_data_types_is_shown_over_both_peaks(shown: Shown) -> None:
     assert all("several data types" in row["note"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [{}, {"convention": "causal_half"}, {"by": "run"}, {"run": "mixed"}], ids=str)
 def test_stored_mfu_equals_computed(root: Path, question: dict[str, Any]) -> None:
     entry = question_of("mfu")
@@ -222,6 +223,7 @@ def test_tensor_activity_is_calibrated_against_the_logs(root: Path, shown: Shown
         assert reader.table("mfu_proxies").height == len(rows)
 
 
+@pytest.mark.slow
 def test_logs_that_do_not_fit_the_pipes_are_reported(root: Path, ask: Ask, shown: Shown) -> None:
     rows = shown("--by", "proxy")
     assert {row["run_id"] for row in rows if row["run_id"] and row["disagrees"]} == {"boast", "mixed"}

@@ -60,6 +60,7 @@ def rows_of(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> 
     return [row for row in rows if row["metric"] == "mfu"]
 
 
+@pytest.mark.slow
 def test_each_start_of_a_run_has_its_mfu_and_the_change(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = rows_of(root, capsys, "--by", "restart", "--run", "restarted")
     assert [(row["run_id"], row["start"], row["n"]) for row in rows] == [

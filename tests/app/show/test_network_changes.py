@@ -68,6 +68,7 @@ def test_attempts_are_placed_by_the_network_at_their_start(warehouse: Path) -> N
     assert found == {"1": (1, 1), "2": (1, 2), "3": (0, None), "4": (1, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hour", "expected"),
     [

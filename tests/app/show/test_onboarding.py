@@ -118,6 +118,7 @@ def test_removals_name_who_and_levels_are_the_latest(root: Path) -> None:
     assert (rows["franka", "llm"]["admin_level"], rows["alice", "ops"]["admin_level"]) == ("Operator", "None")
 
 
+@pytest.mark.slow
 def test_list_of_later_overrules_an_earlier_removal(root: Path) -> None:
     (root / "back").write_text(LIST + "bench|vision|caroline||16||1\n")
     ingested(root, "changes", "list")
@@ -125,6 +126,7 @@ def test_list_of_later_overrules_an_earlier_removal(root: Path) -> None:
     assert shown(root)["caroline", "vision"]["state"] == "new"
 
 
+@pytest.mark.slow
 def test_work_of_kubernetes_needs_no_association(root: Path) -> None:
     ingested(root, "changes", "list")
     (root / "pods").write_bytes(as_list(pod("notebook", ended=50, labels={"trackside.io/user": "zoe"})))

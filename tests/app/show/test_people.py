@@ -140,6 +140,7 @@ def test_cost_takes_slurms_energy_of_whole_nodes_only(warehouse: Path, reader: R
     assert (found["bob"]["energy_j"], found["bob"]["energy_gpu_s"]) == (None, 0)
 
 
+@pytest.mark.slow
 def test_cost_without_prices_says_what_to_configure(warehouse: Path) -> None:
     shown = trackside("show", "cost", "--cluster", "c", "--warehouse", str(warehouse / "w"))
     assert "[[cost.prices]]" in shown.stdout

@@ -100,6 +100,7 @@ def test_each_row_rests_on_one_kind_of_evidence(case: tuple[Path, bool]) -> None
     assert by_attempt["3", "slurm"]["busy_most"] == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_rows_of_a_subject_add_up_to_what_it_was_allocated(case: tuple[Path, bool]) -> None:
     root, _ = case
     by_user = rows(answer(root, "utilisation", "user"))
@@ -124,6 +125,7 @@ def test_headline_and_notes_name_the_evidence(case: tuple[Path, bool]) -> None:
     assert "evidence" in shown
 
 
+@pytest.mark.slow
 def test_waste_has_a_row_of_jobstats_for_unobserved_attempts(case: tuple[Path, bool]) -> None:
     root, observed = case
     given = answer(root, "waste", "kind")

@@ -67,6 +67,7 @@ def test_a_slower_recipe_is_named_with_its_day_and_what_changed(root: Path, caps
     assert len([row for row in rows_of(root, capsys, "--by", "day") if row["n_gpus"] == 16]) == len(BEFORE + AFTER)
 
 
+@pytest.mark.slow
 def test_a_new_driver_is_named(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own, lines = tmp_path / "w", []
     shutil.copytree(root, own)
@@ -82,6 +83,7 @@ def test_a_new_driver_is_named(root: Path, tmp_path: Path, capsys: pytest.Captur
     assert "(unknown: image)" in text
 
 
+@pytest.mark.slow
 def test_a_new_driver_is_named_by_telemetry(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On the day of the change a node of the job had the old driver in the night before."""
     own = tmp_path / "w"
@@ -118,6 +120,7 @@ minutes = 2.2
 """
 
 
+@pytest.mark.slow
 def test_references_of_ones_own_are_compared_with(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_own_rows_are_those_among_all(root: Path, name: str, by: str) -> None:
     assert seen > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["checkpoints", "interruptions"])
 def test_one_run_is_as_among_all(root: Path, name: str) -> None:
     with open_reader(root) as reader:

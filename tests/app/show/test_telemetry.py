@@ -260,6 +260,7 @@ def test_utilisation_of_all_time_reads_no_samples(by: str, reader: Reader) -> No
     assert stored.rows.equals(almost.rows.select(stored.rows.columns))
 
 
+@pytest.mark.slow
 def test_activity_stored_before_users_is_not_used(tmp_path: Path, warehouse: Path, reader: Reader) -> None:
     expected = answer_of(reader, "utilisation", "user").rows
     shutil.copytree(warehouse, tmp_path / "w")
@@ -488,6 +489,7 @@ def test_node_hours_replace_removed_samples(tmp_path: Path, reader: Reader) -> N
                     assert close(row[name], before[row["subject"], row["device"]][name]), (row, name)
 
 
+@pytest.mark.slow
 def test_many_nodes_are_read_a_part_at_a_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = answer_of(reader, "filesystems", "user").rows
     monkeypatch.setattr("app.results.telemetry.node_activity.AT_ONCE", 100)

@@ -19,6 +19,7 @@ def test_slow_nodes_of_every_kind_are_found_and_no_other() -> None:
     assert score.causes.total() == len(list(fleet.runs()))
 
 
+@pytest.mark.slow
 def test_a_healthy_fleet_has_no_named_node() -> None:
     score = Score()
     score.add(StragglerFleet(11, nodes=128, days=5, slow=0))

@@ -155,6 +155,7 @@ def test_numbers_are_those_of_the_warehouse(tmp_path: Path) -> None:
     assert of_range == pytest.approx(whole), "one number: the range is all of the data"
 
 
+@pytest.mark.slow
 def test_a_new_version_is_seen_by_whoever_has_the_old_one_open(tmp_path: Path) -> None:
     with open_reader(from_everything(tmp_path)) as reader, duckdb.connect() as connection:
         first = published.publish(reader, tmp_path / "p")

@@ -63,6 +63,7 @@ def failures(root: Path) -> list[str]:
 WITNESS = pod("witness", node="host-9", scheduled=1, ended=50)
 
 
+@pytest.mark.slow
 def test_pod_that_is_terminating_for_ever_is_slurms(tmp_path: Path) -> None:
     stuck = bridged(1, "host-1")
     stuck["metadata"]["deletionTimestamp"] = at(10)
@@ -70,6 +71,7 @@ def test_pod_that_is_terminating_for_ever_is_slurms(tmp_path: Path) -> None:
     assert held(root) == [("host-1", "slurm", 49), ("host-9", "kubernetes", 49)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objects_first", [False, True])
 def test_pod_that_outlives_its_placeholder_holds_the_rest(tmp_path: Path, objects_first: bool) -> None:
     root = computed(
@@ -81,16 +83,19 @@ def test_pod_that_outlives_its_placeholder_holds_the_rest(tmp_path: Path, object
     assert rows == [("1", "team-a/p1", True)]
 
 
+@pytest.mark.slow
 def test_pod_that_ends_soon_after_its_job_is_slurms(tmp_path: Path) -> None:
     root = computed(tmp_path, job(1, "host-1", 46), bridged(1, "host-1", ended=50), WITNESS)
     assert held(root) == [("host-1", "slurm", 45), ("host-9", "kubernetes", 49)]
 
 
+@pytest.mark.slow
 def test_pod_that_was_not_seen_after_its_job_is_slurms(tmp_path: Path) -> None:
     root = computed(tmp_path, job(1, "host-1", 50), bridged(1, "host-1"))
     assert held(root) == [("host-1", "slurm", 49)]
 
 
+@pytest.mark.slow
 def test_jobs_lost_in_a_reconfigure_are_no_failures(tmp_path: Path) -> None:
     jobs = "".join(job(number, f"host-{number}", 20, "NODE_FAIL") for number in (1, 2, 3))
     alive = [bridged(1, "host-1"), bridged(2, "host-2", ended=45)]

@@ -91,6 +91,7 @@ def test_time_between_two_lists_is_observed(tmp_path: Path) -> None:
     assert rows == [(moment(0), moment(100), timedelta(minutes=100).total_seconds() * 8)]
 
 
+@pytest.mark.slow
 def test_gpus_of_pods_show_nothing_of_slurms_accounting(tmp_path: Path) -> None:
     untracked = job(1, "host-2", 55).replace("cpu=8,gres/gpu=8", "cpu=8")
     (tmp_path / "jobs").write_text(HEAD + untracked)

@@ -71,6 +71,7 @@ ATTEMPTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [True, False], ids=["indexed", "without indices"])
 def test_eviction_ends_an_attempt_and_begins_the_next_wait(tmp_path: Path, slots: bool) -> None:
     look = as_list(
@@ -83,6 +84,7 @@ def test_eviction_ends_an_attempt_and_begins_the_next_wait(tmp_path: Path, slots
     ]
 
 
+@pytest.mark.slow
 def test_eviction_names_for_whom_and_when_pods_were_gone(tmp_path: Path) -> None:
     for order in permutations(LOOKS):
         root = tmp_path / str(LOOKS.index(order[0]) * 10 + LOOKS.index(order[1]))
@@ -111,6 +113,7 @@ def test_job_waits_in_a_queue_before_it_has_pods(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_job_that_left_its_queue_was_cancelled(tmp_path: Path) -> None:
     load(tmp_path / "w", LOOKS[1], as_list(waits(again=90), *pods(ended=None, created=91)))
     rows = table(tmp_path / "w", "SELECT state, ended_at, end_guessed FROM attempts WHERE name = 'high'")

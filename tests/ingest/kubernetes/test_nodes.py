@@ -40,6 +40,7 @@ def states(root: Path) -> list[tuple[Any, ...]]:
         return reader.frame("SELECT node, state, started_at, ended_at FROM node_states ORDER BY ALL").rows()
 
 
+@pytest.mark.slow
 def test_node_is_down_until_ready_and_drained_until_uncordoned(tmp_path: Path) -> None:
     looks = [
         as_list(node("a", seen=10), node("b", seen=10)),
@@ -57,6 +58,7 @@ def test_node_is_down_until_ready_and_drained_until_uncordoned(tmp_path: Path) -
     assert states(tmp_path / "w") == states(tmp_path / "v") == expected
 
 
+@pytest.mark.slow
 def test_unobserved_outage_is_unknown_before_its_end(tmp_path: Path) -> None:
     load(tmp_path / "w", as_list(node("a", seen=10, since=0)), as_list(node("a", seen=50, since=40)))
     assert states(tmp_path / "w") == [("a", "unknown", moment(10), moment(40))]
@@ -69,6 +71,7 @@ def test_cordon_without_a_time_begins_when_it_is_first_seen(tmp_path: Path) -> N
     assert states(tmp_path / "w") == [("a", "drained", moment(30), None)]
 
 
+@pytest.mark.slow
 def test_hosts_of_slurm_nodes_keep_slurms_inventory_and_states(tmp_path: Path) -> None:
     (tmp_path / "nodes.txt").write_text(SLURM_NODE)
     where = ("--warehouse", str(tmp_path / "w"))
@@ -90,6 +93,7 @@ JobIDRaw|JobID|Cluster|Submit|Start|End|State|NNodes|AllocTRES|NodeList|ElapsedR
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["slurm", "kubernetes"])
 def test_order_of_slurm_and_kubernetes_makes_no_difference(tmp_path: Path, first: str) -> None:
     (tmp_path / "sacct.txt").write_text(SACCT)
@@ -121,6 +125,7 @@ def test_order_of_slurm_and_kubernetes_makes_no_difference(tmp_path: Path, first
     assert held == [("host-3", "slurm"), ("host-4", "kubernetes")]
 
 
+@pytest.mark.slow
 def test_ledger_has_idle_and_down_time_by_kubernetes_alone(tmp_path: Path) -> None:
     work = pod("train", node="a", created=10, scheduled=10, ended=40)
     looks = [
@@ -161,6 +166,7 @@ def events(root: Path) -> list[tuple[Any, ...]]:
         return reader.frame(sql).rows()
 
 
+@pytest.mark.slow
 def test_conditions_of_others_are_health_events(tmp_path: Path) -> None:
     look = told(
         node("a", seen=30),

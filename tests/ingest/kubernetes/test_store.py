@@ -72,6 +72,7 @@ def test_objects_may_come_in_any_order_and_twice(tmp_path: Path) -> None:
     assert len(attempts) == 3
 
 
+@pytest.mark.slow
 def test_same_file_again_is_known(tmp_path: Path) -> None:
     reports = load(tmp_path / "w", EARLY, EARLY)
     assert [report.parsed.rows_new for report in reports] == [None, 0]
@@ -92,6 +93,7 @@ def test_pod_that_a_later_list_lacks_has_ended(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_pods_end_with_their_job_when_only_it_is_listed(tmp_path: Path) -> None:
     load(tmp_path / "w", as_list(pod("j-0", above=JOB)), as_list(workload("Job", "j", status=completed(60))))
     with open_reader(tmp_path / "w") as reader:
@@ -173,6 +175,7 @@ def _ends(pods: pl.DataFrame, restarts: list[tuple[int, int]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ENDS)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(gangs(), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 60)), max_size=4))
 def test_every_second_of_a_pod_is_in_one_attempt(

@@ -73,6 +73,7 @@ HELD = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order",
     [

@@ -115,6 +115,7 @@ def test_query_reads_what_is_written() -> None:
     assert f"'{PROGRAM}'" in named_queries()["collective_dumps"].sql
 
 
+@pytest.mark.slow
 def test_hang_names_the_rank_that_others_wait_for(tmp_path: Path) -> None:
     """Rank 5 stays at collective 11 of its node's group and waits nowhere; loaded twice, one file packed."""
     for rank in range(SIZE):

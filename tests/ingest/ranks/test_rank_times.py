@@ -95,6 +95,7 @@ def test_damaged_bytes_are_accounted_for(noise: bytes, at: int) -> None:
     assert done.rows_read == done.rows_loaded + done.rows_rejected + done.rows_skipped + done.rows_duplicate
 
 
+@pytest.mark.slow
 def test_twice_in_any_order_and_grown_is_once(tmp_path: Path) -> None:
     lines = fleet_lines(Fleet(nodes=16, intervals=6))
     file = tmp_path / "ranks.jsonl"
@@ -156,6 +157,7 @@ os.kill(os.getpid(), 9)
     assert done.rows_rejected == 0
 
 
+@pytest.mark.slow
 def test_show_names_the_slow_node_without_accounting(tmp_path: Path) -> None:
     file, where = tmp_path / "ranks.jsonl", ("--warehouse", str(tmp_path / "w"))
     file.write_bytes(lines_of(fleet_lines(Fleet(nodes=32, slow=(3,), factor=1.25, intervals=20))))
@@ -174,6 +176,7 @@ def test_show_names_the_slow_node_without_accounting(tmp_path: Path) -> None:
     assert len(ranks) == 128
 
 
+@pytest.mark.slow
 def test_rank_times_in_parts_are_those_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = fleet_lines(Fleet(nodes=32, nodes_per_run=8, slow=(3,), factor=1.3, intervals=12))
     file = tmp_path / "ranks.jsonl"

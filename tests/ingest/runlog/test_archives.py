@@ -90,6 +90,7 @@ def test_an_archive_is_the_logs_in_it(tmp_path: Path, pack: type[bytes]) -> None
     assert set(packed["run_sessions"]["run_id"]) == {"slurm-29", "llama"}
 
 
+@pytest.mark.slow
 def test_a_log_in_zstandard_is_the_log(tmp_path: Path) -> None:
     (tmp_path / "train.log.zst").write_bytes(zstd(TITAN))
     (report,) = load(tmp_path / "w", tmp_path / "train.log.zst")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def frame(rows: list[dict[str, Any]], first: int = 10) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA).with_row_index("line", first).with_columns(pl.col("line").cast(pl.Int64))
 
 
+@pytest.mark.slow
 @given(rows=st.lists(st.lists(ROW, min_size=1, max_size=4), max_size=3), rank=st.sampled_from([0, 1]))
 def test_columns_are_read_as_lines(rows: list[list[dict[str, Any]]], rank: int) -> None:
     run = RUN.replace(b'"line"', f'"rank":{rank},"line"'.encode())

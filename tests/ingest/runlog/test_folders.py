@@ -86,6 +86,7 @@ def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     assert "below this folder is a log that is known" in str(report.error)
 
 
+@pytest.mark.slow
 def test_a_folder_loaded_twice_is_loaded_once(tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "wandb")
     shutil.copytree(DATA / "tensorboard" / "tiny", folder / "tiny")
@@ -104,6 +105,7 @@ def test_a_folder_loaded_twice_is_loaded_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_log_read_while_it_was_written_is_whole_in_the_end(tmp_path: Path) -> None:
     log = tmp_path / EVENT_FILES[0].name
     whole = EVENT_FILES[0].read_bytes()
@@ -131,6 +133,7 @@ def test_text_with_nuls_or_of_two_bytes_is_a_log(tmp_path: Path) -> None:
     assert [Path(name).name for name in logs_below([str(tmp_path)])] == ["power.out", "windows.out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_a_log_in_utf_16_is_read_as_if_it_were_utf_8(tmp_path: Path, encoding: str) -> None:
     text = "".join(STEP.format(number) for number in range(1, 6))
@@ -152,6 +155,7 @@ def test_a_log_whose_first_step_comes_late_is_found(tmp_path: Path) -> None:
     assert logs_below([str(tmp_path)]) == [str(tmp_path / "late.out")]
 
 
+@pytest.mark.slow
 def test_every_file_is_read_or_passed_over_with_a_reason(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     (folder / "__pycache__").mkdir(parents=True)

@@ -58,6 +58,7 @@ DIGITS = st.sampled_from(["step", "t", "tokens"]).map(
 LINES = st.lists(altered() | st.text() | DEEP | DIGITS | st.sampled_from(list(map(json.dumps, SOUND))))
 
 
+@pytest.mark.slow
 @given(LINES, st.data())
 def test_any_lines_are_loaded_or_refused_and_all_are_counted(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join([json.dumps(SOUND[0]), *lines]).encode(errors="replace")
@@ -110,6 +111,7 @@ def contents_of(chunks: list[bytes], block: int) -> object:
     return days, frames, counts, parsed.warnings, parsed.covers_from, parsed.covers_until
 
 
+@pytest.mark.slow
 @given(LINES, st.data())
 def test_a_log_read_in_blocks_is_the_log_read_as_a_whole(lines: list[str], data: st.DataObject) -> None:
     """Wherever the input and its blocks are cut: the same rows, refused lines, line numbers, counts and warnings."""

@@ -75,6 +75,7 @@ def cycles(tmp_path: Path) -> Cycles:
     return Cycles(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_unchanged_log_is_read_once(cycles: Cycles) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (cycles.logs / name).write_text(run_log(name))
@@ -112,6 +113,7 @@ def test_a_log_is_read_again_where_it_is_read_otherwise(cycles: Cycles, logs: Lo
     assert cycles.names(logs, version=version) == []
 
 
+@pytest.mark.slow
 def test_an_archive_is_read_once_as_a_whole(cycles: Cycles) -> None:
     for name in ("x.jsonl", "y.jsonl"):
         (cycles.logs.parent / name).write_text(run_log(name))
@@ -148,6 +150,7 @@ def test_a_damaged_pack_is_read_once_and_reported(cycles: Cycles) -> None:
     assert "is damaged" in str(again.error)
 
 
+@pytest.mark.slow
 def test_a_log_that_is_gone_is_forgotten(cycles: Cycles) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (cycles.logs / name).write_text(run_log(name))
@@ -159,6 +162,7 @@ def test_a_log_that_is_gone_is_forgotten(cycles: Cycles) -> None:
     assert cycles.remembered() == [str(cycles.logs / name) for name in ("b.jsonl", "c.jsonl")]
 
 
+@pytest.mark.slow
 def test_rows_of_the_future_have_their_log_read_again(cycles: Cycles) -> None:
     """A clock that ran ahead let them in; they are removed, and their time comes while the log stays as it is."""
     (cycles.logs / "ahead.jsonl").write_text(run_log("a", NOW.timestamp() + 3_600))
@@ -177,6 +181,7 @@ def test_what_may_pass_is_tried_again(cycles: Cycles) -> None:
     assert cycles.names(now=NOW + timedelta(hours=2)) == []
 
 
+@pytest.mark.slow
 def test_a_stop_keeps_what_was_read_before(cycles: Cycles, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         (cycles.logs / f"{number}.jsonl").write_text(run_log(f"{number}"))

@@ -326,6 +326,7 @@ def entries(draw: st.DrawFn) -> str:
     return line[: draw(st.integers(0, len(line)))] if draw(st.booleans()) else line
 
 
+@pytest.mark.slow
 @given(st.lists(entries(), min_size=1, max_size=6))
 @example([':::MLLOG {"time_ms": 1.7e12, "key": "global_batch_size", "value": 5e-324}',
           ':::MLLOG {"time_ms": 1.7e12, "key": "tracked_stats", "metadata": {"step": 9.0}, "value": '

@@ -60,6 +60,7 @@ def assert_loaded(folder: Path, run_id: str, truth: Truth, *, every: int = 1) ->
             assert every > 1 or row["duration_s"] == pytest.approx(line["duration_s"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_wandb_of_today(tmp_path: Path) -> None:
     truth, out = written_by(DATA / "wandb" / "make.py", tmp_path / "out", "30")
     for name in ("first", "second"):

@@ -188,6 +188,7 @@ def test_a_last_line_that_lacks_only_its_end_is_whole() -> None:
     assert parse(log(step(0, T + 1))[:-1]).frames["steps"].height == 1
 
 
+@pytest.mark.slow
 def test_every_way_to_cut_a_log_keeps_the_lines_before() -> None:
     whole = log(step(0, T + 1), {"type": "ckpt", "step": 0, "begin": T + 2, "end": T + 3, "durable": True})
     first = whole.index(b"\n") + 1

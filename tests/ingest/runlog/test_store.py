@@ -81,6 +81,7 @@ def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
     assert_same(load(tmp_path / "w", files, files[::-1]), reference)
 
 
+@pytest.mark.slow
 def test_reading_known_rows_again_changes_no_day(reference: Path, tmp_path: Path) -> None:
     with open_reader(reference) as reader:
         before = reader.table("partitions")
@@ -112,6 +113,7 @@ def test_an_older_copy_read_later_takes_nothing_back(reference: Path, tmp_path: 
     assert_same(load(reference, files), load(tmp_path / "w", write(tmp_path, whole=WHOLE, other=OTHER)))
 
 
+@pytest.mark.slow
 def test_one_log_per_session_equals_one_log_of_all(tmp_path: Path) -> None:
     parts = write(tmp_path, a=session(0), b=session(1), c=session(2))
     one, other = contents(load(tmp_path / "w", parts[::-1])), contents(load(tmp_path / "v", write(tmp_path, a=WHOLE)))
@@ -129,6 +131,7 @@ def test_a_session_that_has_grown_ends_later(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["run_sessions"]["ended_at"].item() > early
 
 
+@pytest.mark.slow
 def test_a_line_cut_by_a_kill_stays_refused_for_good(tmp_path: Path) -> None:
     cut = session(0)[:-30]
     load(tmp_path / "w", write(tmp_path, log=cut), write(tmp_path, log=cut + "\n" + session(1)))
@@ -170,6 +173,7 @@ def test_loads_record_the_time_covered_of_each_cluster(reference: Path) -> None:
         assert reader.query("run_events", cluster="alpha").height == 3 * 7
 
 
+@pytest.mark.slow
 def test_sessions_without_an_attempt_warn_only_with_accounting(reference: Path) -> None:
     name = "source_session_without_attempt"
     with open_writer(reference, verb="test", now=NOW) as writer:
@@ -201,6 +205,7 @@ def test_the_command_reads_gzip(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["steps"].height == 300
 
 
+@pytest.mark.slow
 def test_log_without_a_cluster_is_of_the_named_one_else_local(tmp_path: Path) -> None:
     text = session(0).replace('"cluster": "alpha"', '"cluster": null')
     files = write(tmp_path, log=text)
@@ -236,6 +241,7 @@ def test_log_of_a_job_is_of_the_only_accounted_cluster(
         assert job.parsed.clusters == {of_job}
 
 
+@pytest.mark.slow
 def test_the_year_of_a_log_follows_from_its_job(tmp_path: Path) -> None:
     line = "I0930 23:51:00.5 1 a.py:9] iteration 1/ 9 | elapsed time per iteration (ms): 2000.0 | lm loss: 2.5E+00 |\n"
     (tmp_path / "train.log").write_text(line)
@@ -261,6 +267,7 @@ def test_the_recorder_comes_out_as_it_is(tmp_path: Path) -> None:
     assert trackside("recorder").stdout == runlogs.recorder_text()
 
 
+@pytest.mark.slow
 def test_log_of_an_unusable_cluster_name_is_refused_alone(tmp_path: Path) -> None:
     """The name cannot be that of a folder; the next log is loaded."""
     files = write(tmp_path, odd=session(0).replace('"cluster": "alpha"', f'"cluster": "{"é" * 60}"'), whole=WHOLE)

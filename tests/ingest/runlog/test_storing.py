@@ -88,6 +88,7 @@ def test_batches_of_any_size_store_the_same(tmp_path: Path, monkeypatch: pytest.
         assert one.parsed.rows_loaded == other.parsed.rows_loaded
 
 
+@pytest.mark.slow
 def test_many_logs_are_one_transaction(tmp_path: Path) -> None:
     load(tmp_path / "w", write(tmp_path / "logs"))
     one = versions(tmp_path / "w")

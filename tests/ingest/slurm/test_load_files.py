@@ -73,6 +73,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
 # --- the summary ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_several_files_are_summed_up_in_one_line(shell: Shell, tmp_path: Path) -> None:
     rows = rows_of(tiny(30).accounting)
     for name, part in {"a.txt": rows[:20], "b.txt": [*rows[15:], "1|2"], "none.txt": []}.items():
@@ -87,6 +88,7 @@ def test_several_files_are_summed_up_in_one_line(shell: Shell, tmp_path: Path) -
     assert line.startswith(f"4 files (1 could not be loaded): 0 rows new, {len(rows) + 5} known already, 0 skipped")
 
 
+@pytest.mark.slow
 def test_one_file_needs_no_sum_and_reports_new_rows(shell: Shell) -> None:
     assert shell("ingest", "slurm", SACCT) == 0
     assert "  43 rows: 43 new\n" in shell.err
@@ -103,6 +105,7 @@ def test_quiet_prints_nothing(shell: Shell) -> None:
 # --- the window ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_window_of_a_file_is_its_dumps_own_and_complete(shell: Shell) -> None:
     window = ("--since", "2026-11-21T18:04:30", "--until", "2026-11-21T18:05:00")
     assert shell("ingest", "slurm", SACCT, *window) == 0

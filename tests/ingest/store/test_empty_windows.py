@@ -51,6 +51,7 @@ def test_empty_windows_are_requested_once_and_cover_no_cluster(tmp_path: Path, e
     ]
 
 
+@pytest.mark.slow
 def test_overlapping_empty_windows_are_not_requested_again(tmp_path: Path) -> None:
     slurm = young()
     ingest(tmp_path, slurm, since=BORN - days(60))
@@ -60,6 +61,7 @@ def test_overlapping_empty_windows_are_not_requested_again(tmp_path: Path) -> No
     assert slurm.windows() == [(BORN - days(67), BORN - days(60))]
 
 
+@pytest.mark.slow
 def test_backfill_before_the_cluster_existed_is_requested_once(tmp_path: Path) -> None:
     slurm = young()
     for requested in (5, 0):
@@ -75,6 +77,7 @@ def test_again_requests_all_of_them(tmp_path: Path) -> None:
     assert len(slurm.windows()) == 15
 
 
+@pytest.mark.slow
 def test_what_failed_was_not_answered(tmp_path: Path) -> None:
     slurm = young()
     slurm.failing = lambda command: AWAY if "-S" in command else None
@@ -84,6 +87,7 @@ def test_what_failed_was_not_answered(tmp_path: Path) -> None:
     assert len(slurm.windows()) == 15
 
 
+@pytest.mark.slow
 def test_an_answer_of_which_every_row_was_refused_was_not_empty(tmp_path: Path) -> None:
     slurm = young()
     slurm.jobs[0].state, slurm.born = "", BORN + days(8)
@@ -105,6 +109,7 @@ def test_empty_time_behind_an_earlier_load_is_a_requested_gap(tmp_path: Path, fi
     assert [low for low, _ in slurm.windows()] == [*(BORN - days(each) for each in (32, 25, 18, 11, 4)), NOW - days(2)]
 
 
+@pytest.mark.slow
 def test_the_newest_empty_time_may_still_be_reported(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, born=NOW - hours(1))
     ingest(tmp_path, slurm, since=NOW - days(3), window_days=0.5)
@@ -112,6 +117,7 @@ def test_the_newest_empty_time_may_still_be_reported(tmp_path: Path) -> None:
     assert slurm.windows() == [(NOW - hours(24), NOW - hours(12)), (NOW - hours(12), NOW)]
 
 
+@pytest.mark.slow
 def test_a_database_that_was_new_and_then_restored_hides_no_job(tmp_path: Path) -> None:
     slurm = young()
     old, slurm.jobs, slurm.born = slurm.jobs, [], NOW - days(3)
@@ -173,6 +179,7 @@ def test_restricted_user_is_warned_and_leaves_the_time_to_others(tmp_path: Path,
     assert not table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].is_null().all()
 
 
+@pytest.mark.slow
 def test_hidden_jobs_are_not_forgotten_ones(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(2), NOW - days(2))], NOW)
     ingest(tmp_path, slurm)

@@ -76,6 +76,7 @@ def test_run_log_of_removed_rows_is_not_known(tmp_path: Path) -> None:
         assert run_logs(writer, file) == [0]
 
 
+@pytest.mark.slow
 def test_telemetry_loaded_again_has_no_new_rows(tmp_path: Path) -> None:
     file = tmp_path / "scrapes.om"
     file.write_text(SCRAPES)

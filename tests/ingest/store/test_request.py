@@ -110,6 +110,7 @@ def test_upgrade_leaves_a_described_table(upgraded: Path) -> None:
     assert dict(stored.iter_rows()) == declared
 
 
+@pytest.mark.slow
 def test_each_load_of_a_running_slurm_records_its_request(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, BORN + days(1), BORN + days(1), BORN + days(2))], NOW)
     ingest(tmp_path, slurm, since=NOW - days(10), window_days=5)

@@ -141,6 +141,7 @@ def test_what_is_loaded_by_hand_is_never_stale(tmp_path: Path, source: SourceNam
     assert warned(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_source_read_often_on_only_two_days_is_not_stale(tmp_path: Path) -> None:
     for number in range(6):
         load(tmp_path, "slurm.accounting", "sacct -a", MONDAY + hours(6 * number), transport="command")
@@ -179,6 +180,7 @@ def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_first_columns_are_those_of_all_files_loaded_at_first(tmp_path: Path) -> None:
     for now in (MONDAY, MONDAY + days(1)):
         load(tmp_path, "slurm.accounting", "sacct-1.txt", now, ["JobID", "State"])

@@ -43,6 +43,7 @@ def faulty() -> pl.DataFrame:
     return scanned(Fleet(faults=faults, dips={5: 0.7, 6: 0.5}))
 
 
+@pytest.mark.slow
 def test_planted_faults_are_named_and_nothing_else(faulty: pl.DataFrame) -> None:
     flagged = faulty.filter("anomalous").select("signal", "level", "node", "device").rows()
     assert {("sm_clock", "gpu", "node-003", "5"), ("temperature", "gpu", "node-007", "1"),
@@ -51,6 +52,7 @@ def test_planted_faults_are_named_and_nothing_else(faulty: pl.DataFrame) -> None
         ("node-003", "5"), ("node-007", "1"), ("node-009", "2"), ("node-011", "0")}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_stages_of_a_pipeline_are_no_anomaly() -> None:
     assert not scanned(Fleet(seed=41, nodes=64, days=14, stages=4)).filter("anomalous", signal="activity").height
 
@@ -151,6 +153,7 @@ def test_learning_makes_a_past_without_a_test() -> None:
     assert set(scan.result()["tested_hours"]) == {24}
 
 
+@pytest.mark.slow
 def test_the_state_does_not_grow_with_time() -> None:
     scan, heights = Scan(), []
     for hours in Fleet(nodes=8, nodes_per_attempt=8, days=20).days_of_hours():

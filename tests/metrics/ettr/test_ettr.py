@@ -261,6 +261,7 @@ def test_clusters_are_totalled_separately() -> None:
 minutes = st.integers(0, 600)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(kept=st.integers(1, 600), lost=st.integers(1, 600), startup=minutes, wait=minutes, queue=minutes)
 def test_failure_never_raises_ettr_for_the_same_kept_work(

@@ -163,6 +163,7 @@ def microseconds(moment: datetime) -> int:
     return round((moment - at(0)).total_seconds() * 1e6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.integers(0, 60), st.integers(61, 300))
 def test_every_gpu_second_of_a_run_is_in_exactly_one_class(

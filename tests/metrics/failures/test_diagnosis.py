@@ -243,6 +243,7 @@ _ATTEMPT = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_ATTEMPT, min_size=1, max_size=4), st.lists(_EVENT, max_size=14))
 def test_the_diagnosis_is_what_trying_every_event_finds(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -170,6 +171,7 @@ def test_every_event_is_in_one_incident_whatever_the_order(
     assert again[1].equals(met)
 
 
+@pytest.mark.slow
 def test_a_node_with_many_attempts_and_events_is_no_square() -> None:
     """50,000 attempts one after another, and an event in each: paired one by one that would be 2.5 billion."""
     n = 50_000

@@ -103,6 +103,7 @@ def histories(draw: st.DrawFn) -> list[Row]:
     return result
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(histories(), st.lists(hours, min_size=3, max_size=3))
 def test_a_window_split_in_two_adds_up(history: list[Row], cuts: list[int]) -> None:

@@ -137,6 +137,7 @@ _JOB = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 4), _JOB), min_size=2, max_size=7, unique_by=lambda each: (each[0], each[1][0]))

@@ -164,6 +164,7 @@ def test_likelihood_of_a_constant_hazard_is_failures_over_time() -> None:
     assert result.aic_exponential == pytest.approx(2 - 2 * (9 * math.log(9 / 359) - 9))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.4, 2.5), st.booleans())
 @example(seed=5776, shape=0.625, late=True)  # a shape of 0.05, a scale of 1e-21 s: the interval is open
@@ -291,6 +292,7 @@ def test_another_unit_of_time_changes_the_scale_only(seed: int, factor: float) -
     )
 
 
+@pytest.mark.slow
 def test_the_shape_intervals_have_about_their_nominal_coverage() -> None:
     """300 sets of 40 ages of shape 0.8, a third censored: 95 % to within 2.5 standard errors of 1.26 points."""
     chance = np.random.default_rng(11)

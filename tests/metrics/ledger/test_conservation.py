@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def over_days(cluster: Cluster) -> dict[str, pl.DataFrame]:
     return stretched(inputs(cluster), DAYS)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(clusters())
 def test_day_from_its_own_inputs_equals_its_rows_in_the_whole(cluster: Cluster) -> None:
@@ -92,6 +94,7 @@ def pairs(draw: st.DrawFn) -> tuple[Cluster, Cluster]:
     return before, later
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(pairs())
 def test_days_of_the_same_fingerprint_have_the_same_rows(pair: tuple[Cluster, Cluster]) -> None:
@@ -116,6 +119,7 @@ def test_late_data_change_the_fingerprints_of_their_days_only() -> None:
     assert len(old) > len(touched)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_changes_neither_rows_nor_fingerprints(cluster: Cluster, chance: object) -> None:
@@ -129,6 +133,7 @@ def test_input_order_changes_neither_rows_nor_fingerprints(cluster: Cluster, cha
     assert fingerprints(mixed) == fingerprints(inputs(cluster))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(clusters(), st.sampled_from([2, 7, 86_400]))
 def test_scaling_time_scales_durations_and_nothing_else(cluster: Cluster, factor: int) -> None:
@@ -145,6 +150,7 @@ def spent(result: pl.DataFrame, low: int, high: int, by: list[str]) -> dict[tupl
     return {row[:-1]: row[-1] for row in kept.rows()}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(clusters(), st.lists(times, min_size=2, max_size=5))
 def test_windows_and_groups_add_up(cluster: Cluster, cuts: list[int]) -> None:

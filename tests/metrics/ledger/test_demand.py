@@ -263,6 +263,7 @@ def clusters(draw: st.DrawFn) -> tuple[Places, list[Job]]:
     return places, jobs
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(clusters(), st.sampled_from([1, 3, 2_000_000]))
 def test_the_slow_reading_agrees(cluster: tuple[Places, list[Job]], piece: int) -> None:
@@ -290,6 +291,7 @@ def of_day(queue: Waiting, day: int) -> pl.DataFrame:
     return queue.demand(day * DAY_US, (day + 1) * DAY_US).sort("node", "started_at")
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(clusters())
 def test_demand_of_each_day_is_that_of_all_days_cut_at_midnight(cluster: tuple[Places, list[Job]]) -> None:
@@ -300,6 +302,7 @@ def test_demand_of_each_day_is_that_of_all_days_cut_at_midnight(cluster: tuple[P
     assert by_day.equals(whole)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(clusters(), st.sampled_from(["job", "hold", "out", "block", "node"]))
 def test_days_of_the_same_fingerprint_have_the_same_demand(cluster: tuple[Places, list[Job]], what: str) -> None:

@@ -75,6 +75,7 @@ def test_an_attempt_on_several_nodes_has_one_last_hour() -> None:
     assert result == {("1", "productive", None): 2 * 240 + 2 * 200, ("1", "productive", "provisional"): 2 * 60}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(worlds(), st.integers(0, 20), st.booleans())
 def test_marking_what_is_provisional_moves_no_gpu_time(

@@ -119,6 +119,7 @@ HOLDERS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(HOLDERS, min_size=1, max_size=4), st.tuples(st.integers(1, 6), st.integers(1, 6)))
 def test_with_whole_agrees_with_a_slow_twin_and_the_kernel(actual: list[Holder], sampled: tuple[int, int]) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def a_cost(draw: st.DrawFn) -> Spent:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(a_state(), max_size=8), st.lists(a_cost(), max_size=6), st.randoms(use_true_random=False))
 def test_outages_and_stages_are_those_of_a_walk(states: list[State], spent: list[Spent], order: Random) -> None:
     out = [each for each in states if each.state in OUT]

@@ -191,6 +191,7 @@ SIZES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(SIZES)
 def test_columns_and_formulas_agree(facts: dict[str, Any]) -> None:

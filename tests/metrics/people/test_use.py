@@ -58,6 +58,7 @@ def frame(rows: list[dict[str, Any]]) -> tuple[pl.DataFrame, pl.DataFrame]:
     return spending, frames.conform(pl.DataFrame(broken or None, infer_schema_length=None), frames.INTERRUPTIONS)
 
 
+@pytest.mark.slow
 @given(attempts, st.sampled_from(("user", "account")))
 def test_use_is_that_of_the_slow_twin(rows: list[dict[str, Any]], dimension: str) -> None:
     spending, interruptions = frame(rows)

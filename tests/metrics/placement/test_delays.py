@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ outages = st.tuples(st.sampled_from(NODES), hours, st.booleans()).map(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(waiting_jobs, min_size=1, max_size=5), st.lists(outages, max_size=4))
 def test_by_outages_is_that_of_every_hour(jobs: Any, out: Any) -> None:

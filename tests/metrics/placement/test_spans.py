@@ -142,6 +142,7 @@ outages = st.tuples(st.sampled_from(NODES), hours).map(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(whole_jobs, min_size=1, max_size=5),

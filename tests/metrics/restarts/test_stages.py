@@ -284,6 +284,7 @@ def stages_of(result: pl.DataFrame) -> dict[tuple[bool, int], dict[str, Any]]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(histories())
 def test_the_slow_decomposition_agrees(history: tuple[list[Attempt], list[CriticalEvent]]) -> None:
@@ -294,6 +295,7 @@ def test_the_slow_decomposition_agrees(history: tuple[list[Attempt], list[Critic
     assert stages_of(result) == slow_restarts.restarts(tried, reported)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(histories())
 def test_stages_that_are_known_are_not_negative_and_add_up(history: tuple[list[Attempt], list[CriticalEvent]]) -> None:

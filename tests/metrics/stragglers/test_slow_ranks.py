@@ -14,6 +14,7 @@ def flagged(rows: pl.DataFrame) -> set[str]:
     return set(slow_ranks([rows]).filter("slow")["node"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "duty"), [(1.05, 1.0), (1.1, 0.3), (1.3, 0.2)])
 def test_planted_ranks_are_found_and_only_those(factor: float, duty: float) -> None:
     fleets = [Fleet(seed, slow=(5, 40), factor=factor, duty=duty) for seed in range(4)]
@@ -22,6 +23,7 @@ def test_planted_ranks_are_found_and_only_those(factor: float, duty: float) -> N
     assert sum(len(hit - {"node-5", "node-40"}) for hit in hits) <= 1
 
 
+@pytest.mark.slow
 def test_a_healthy_fleet_has_no_slow_rank() -> None:
     assert sum(len(flagged(Fleet(seed).rows())) for seed in range(8)) <= 1
 

@@ -61,6 +61,7 @@ def test_own_times_are_those_of_the_pipeline(job: Pipeline) -> None:
             assert own[at, step].tolist() == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(pipelines(), st.randoms(use_true_random=False))
 def test_shares_add_up_in_any_order_of_rows(job: Pipeline, chance: random.Random) -> None:
     rows = job.rows()

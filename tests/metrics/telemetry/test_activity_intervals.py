@@ -199,6 +199,7 @@ def test_activity_intervals_agree_with_the_slow_twin(
     assert intervals(samples, hours, since, until) == slow.intervals(samples, hours, since, until)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(readings(), st.randoms(use_true_random=False), st.integers(1, 5 * HOUR - 1))
 def test_activity_intervals_need_no_order_and_windows_add_up(

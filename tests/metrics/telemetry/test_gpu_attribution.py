@@ -354,6 +354,7 @@ def test_every_observed_gpu_second_counts_once_in_any_order(
     assert total == 1000 * sum(lasts.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(clusters())
 def test_days_add_up_to_the_whole_and_gpus_to_their_attempt(

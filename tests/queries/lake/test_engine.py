@@ -54,6 +54,7 @@ def test_changes_keep_memory_for_a_while_only(filled: Path, monkeypatch: pytest.
     assert grown_by(change, 40) < 25
 
 
+@pytest.mark.slow
 def test_database_in_use_is_not_closed(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "CHANGES_KEPT", 1)
     with engine.connection() as used:
@@ -79,6 +80,7 @@ def test_database_made_anew_fails_no_other_thread(monkeypatch: pytest.MonkeyPatc
         assert list(threads.map(change, range(80))) == list(range(80))
 
 
+@pytest.mark.slow
 def test_facts_are_those_of_the_files_at_hand(source: Path, filled: Path) -> None:
     """A commit between two questions of the catalogue: the copy of the one state had the version of the other."""
     with catalogue.attached(address(filled), read_only=True) as lake:

@@ -293,6 +293,7 @@ def test_common_questions_are_admitted(engine: duckdb.DuckDBPyConnection, sql: s
     assert refusal(engine, sql) is None
 
 
+@pytest.mark.slow
 def test_all_our_own_queries_would_pass(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     selects = [view.sql.partition(" AS\n")[2] for view in sql_files.views()]

@@ -102,6 +102,7 @@ def test_an_option_is_offered_once() -> None:
     assert "--by" not in words("show lost --by user -")
 
 
+@pytest.mark.slow
 def test_names_come_from_the_warehouse(here: Path) -> None:
     with open_reader(here) as reader:
         runs = reader.table("runs")["run_id"].to_list()

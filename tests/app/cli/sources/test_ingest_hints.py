@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+import pytest
+
 from app.cli.ingest_hints import GIVES, local_zone
 from ingest.slurm.accounting.sacct import USED
 from tests.support.command import trackside
@@ -14,7 +16,6 @@ from tests.support.slurm.parsing import DATA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 NODES = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=32
@@ -31,6 +32,7 @@ JobIDRaw|Cluster|State|Submit|Start|End|NodeList|AllocTRES{more}
 """
 
 
+@pytest.mark.slow
 def test_local_times_get_the_line_to_type_and_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     (tmp_path / "nodes.txt").write_text(NODES)
@@ -80,6 +82,7 @@ def test_zone_is_the_machines_where_it_has_a_name(monkeypatch: pytest.MonkeyPatc
         assert local_zone() == name
 
 
+@pytest.mark.slow
 def test_a_dump_of_few_columns_gets_hints_which_to_add(tmp_path: Path) -> None:
     few, most = tmp_path / "few.txt", tmp_path / "most.txt"
     few.write_text(SACCT.format(more="", values=""))
@@ -92,6 +95,7 @@ def test_a_dump_of_few_columns_gets_hints_which_to_add(tmp_path: Path) -> None:
     assert " lacks " not in trackside(*load, str(few), "--quiet").stderr
 
 
+@pytest.mark.slow
 def test_a_whole_dump_lacks_nothing(tmp_path: Path) -> None:
     load = ("ingest", "slurm", "--warehouse", str(tmp_path / "w"))
     assert " lacks " not in trackside(*load, str(DATA / "usage.sacct.txt")).stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def ingested(folder: Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_a_warning_of_many_logs_is_printed_once(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for number in range(5):
@@ -38,6 +41,7 @@ def test_a_warning_of_many_logs_is_printed_once(tmp_path: Path) -> None:
     assert "\n5 files: " in stderr
 
 
+@pytest.mark.slow
 def test_of_very_many_errors_the_rest_is_counted(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for number in range(30):

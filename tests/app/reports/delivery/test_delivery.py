@@ -112,6 +112,7 @@ def test_a_webhook_is_tried_again_where_that_may_help(
             assert json.loads(body)["report"]["sha256"] == document["sha256"]
 
 
+@pytest.mark.slow
 def test_a_kill_before_the_record_sends_again_under_the_same_key(
     tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +151,7 @@ class Mailbox:
         return "250 OK"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("security", ["starttls", "tls"])
 def test_a_mail_is_encrypted_and_has_words_and_the_pdf(
     tmp_path: Path,

@@ -114,6 +114,7 @@ def test_a_missing_bucket_is_refused_at_once(tmp_path: Path, document: dict[str,
     assert str(reason).startswith("no-such-bucket: ")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_tried_again(tmp_path: Path, document: dict[str, Any]) -> None:  # noqa: F811 - the fixture
     port, claimed = claim_ports(1)
     with claimed:

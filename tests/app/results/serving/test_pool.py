@@ -61,6 +61,7 @@ def test_a_slow_question_is_stopped_by_its_ticket(root: Path) -> None:
     assert not answers.pool.stop("mine")
 
 
+@pytest.mark.slow
 def test_a_question_that_takes_too_long_is_stopped(root: Path) -> None:
     answers = AnswerCache(root)
     answers.pool = ReadPool(root, longest_s=2)

@@ -174,6 +174,7 @@ def test_whole_days_are_read_from_their_sums(reader: Reader, monkeypatch: pytest
 LOADED = date(2026, 9, 21)
 
 
+@pytest.mark.slow
 def test_a_day_that_was_loaded_again_is_read_anew(reader: Reader, tmp_path: Path, warehouse: Path) -> None:
     shutil.copytree(warehouse, tmp_path / "w")
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
@@ -191,6 +192,7 @@ def test_a_day_that_was_loaded_again_is_read_anew(reader: Reader, tmp_path: Path
     assert found.attempts["observed_s"].sum() < before.attempts["observed_s"].sum()
 
 
+@pytest.mark.slow
 def test_a_day_whose_roll_ups_were_removed_is_no_longer_counted(tmp_path: Path, warehouse: Path) -> None:
     shutil.copytree(warehouse, tmp_path / "w")
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():

@@ -85,6 +85,7 @@ def warned(report: Report) -> dict[str, str]:
     return {warning.code: warning.detail for warning in report.parsed.warnings}
 
 
+@pytest.mark.slow
 def test_live_reading_has_what_a_file_of_the_same_has(tmp_path: Path, api: ApiServer) -> None:
     job = workload("Job", "j", status=completed(60))
     objects = (job, *(pod(f"j-{n}", above=JOB, created=n, ended=50, node=f"h{n}") for n in range(5)))
@@ -98,6 +99,7 @@ def test_live_reading_has_what_a_file_of_the_same_has(tmp_path: Path, api: ApiSe
     assert sum("limit=2" in request for request in api.requests if "/pods" in request) == 3
 
 
+@pytest.mark.slow
 def test_what_came_and_went_in_between_is_known(tmp_path: Path, api: ApiServer) -> None:
     api.put(pod("stays"))
     read(tmp_path)
@@ -111,6 +113,7 @@ def test_what_came_and_went_in_between_is_known(tmp_path: Path, api: ApiServer) 
     ]
 
 
+@pytest.mark.slow
 def test_what_the_server_forgot_is_reported_and_listed_anew(tmp_path: Path, api: ApiServer) -> None:
     gone = pod("gone")
     api.put(gone, pod("stays"))
@@ -132,6 +135,7 @@ def test_list_that_is_forgotten_between_pages_is_read_again(tmp_path: Path, api:
     assert len(attempts(tmp_path)) == 5
 
 
+@pytest.mark.slow
 def test_last_pod_of_a_namespace_ends_when_it_is_gone(tmp_path: Path, api: ApiServer) -> None:
     alone = pod("alone")
     api.put(alone)
@@ -142,6 +146,7 @@ def test_last_pod_of_a_namespace_ends_when_it_is_gone(tmp_path: Path, api: ApiSe
     assert [(row[0], row[1]) for row in attempts(tmp_path)] == [("alone", "CANCELLED")]
 
 
+@pytest.mark.slow
 def test_token_that_expired_is_read_anew(tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     api.put(pod("a"))
     answer = api.answer
@@ -199,6 +204,7 @@ def test_server_that_never_is_ready_refuses_in_the_end(
     assert len(api.requests) < 20
 
 
+@pytest.mark.slow
 def test_failures_of_the_server_are_tried_again(
     tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +225,7 @@ def test_server_that_is_something_else_is_named(
     assert "no API server" in str(read(tmp_path).error)
 
 
+@pytest.mark.slow
 def test_held_watch_keeps_what_the_server_forgets(tmp_path: Path, api: ApiServer, follower: Follower) -> None:
     api.put(pod("stays"))
     assert warned(read(tmp_path, follower)) == {}
@@ -232,6 +239,7 @@ def test_held_watch_keeps_what_the_server_forgets(tmp_path: Path, api: ApiServer
     assert warned(read(tmp_path, follower)) == {}
 
 
+@pytest.mark.slow
 def test_watch_that_holds_too_much_counts_as_forgotten(
     tmp_path: Path, api: ApiServer, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +252,7 @@ def test_watch_that_holds_too_much_counts_as_forgotten(
     assert warned(read(tmp_path, follower)) == {}
 
 
+@pytest.mark.slow
 def test_events_of_a_reading_that_failed_are_in_the_next(tmp_path: Path, api: ApiServer, follower: Follower) -> None:
     read(tmp_path, follower)
     short = pod("short", created=10, ended=20, exit_code=1)

@@ -222,6 +222,7 @@ def test_server_of_a_trusted_authority_works_by_every_transport(files: Files, mo
     assert set(shown_to) == {f"Bearer {SECRET}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["nobody's", "another's"])
 def test_untrusted_server_is_sent_nothing(files: Files, which: str) -> None:
     ca_file = files.other_ca if which == "another's" else ""

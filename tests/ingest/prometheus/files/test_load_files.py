@@ -181,6 +181,7 @@ def test_twice_equals_once_and_pieces_equal_the_whole(reference: Path, tmp_path:
     assert set(left["health_events"]["kind"]) == set(right["health_events"]["kind"])
 
 
+@pytest.mark.slow
 def test_a_warehouses_own_files_read_back_are_the_same_rows(reference: Path, tmp_path: Path) -> None:
     files = sorted((reference / "raw").rglob("*.parquet"))
     assert {file.relative_to(reference / "raw").parts[0] for file in files} >= {"gpu_samples", "node_samples"}
@@ -200,6 +201,7 @@ def test_a_warehouses_own_files_read_back_are_the_same_rows(reference: Path, tmp
         assert rows.equals(expected[name]), name
 
 
+@pytest.mark.slow
 def test_host_names_of_a_file_apply_to_its_own_rows(tmp_path: Path) -> None:
     """On Kubernetes a Slurm node is a pod, and telemetry names its host."""
     node = {
@@ -219,6 +221,7 @@ def test_host_names_of_a_file_apply_to_its_own_rows(tmp_path: Path) -> None:
             assert set(reader.table(name)["node"]) == {"worker-3"}, name
 
 
+@pytest.mark.slow
 def test_a_bad_file_leaves_nothing_behind_and_stops_no_other(reference: Path, tmp_path: Path) -> None:
     good = written(tmp_path, "good.om", by_series())
     files = {
@@ -289,6 +292,7 @@ def test_a_mapping_of_ones_own_is_read_from_files_too(tmp_path: Path) -> None:
     assert set(result["value"]) == {7.0}
 
 
+@pytest.mark.slow
 def test_progress_reports_how_far_a_large_file_is(tmp_path: Path) -> None:
     path = written(tmp_path, "all.om", by_series())
     reported: list[tuple[str, int, int]] = []

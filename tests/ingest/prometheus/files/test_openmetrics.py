@@ -231,6 +231,7 @@ def test_telemetry_given_to_slurm_ingest_names_the_right_verb(data: bytes) -> No
         detect_kind(data, origin="x")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
@@ -357,6 +358,7 @@ def test_chunks_of_any_size_give_the_same(size: int) -> None:
     same(everything(*lines, size=size), everything(*lines))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_lines_in_any_order_give_the_same(chance: random.Random) -> None:

@@ -160,6 +160,7 @@ def test_columns_of_other_kinds_are_refused_as_a_whole(change: pl.Expr, output: 
         parse(rows({}).with_columns(change))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_no_bytes_break_the_reader_or_its_account(data: st.DataObject) -> None:

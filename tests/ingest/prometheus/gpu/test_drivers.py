@@ -97,6 +97,7 @@ def test_end_of_an_interval_belongs_to_the_day_before() -> None:
     assert [day for _, day, *_ in shown(collected.frame("a"))] == [-1, 0]
 
 
+@pytest.mark.slow
 def test_files_in_any_order_and_twice_give_the_same_versions(tmp_path: Path) -> None:
     names = []
     for number, hours in enumerate(([1, 2], [2, 6], [4])):

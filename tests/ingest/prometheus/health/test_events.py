@@ -451,6 +451,7 @@ def piece(told_of: list[Series], since: int, until: int) -> pl.DataFrame:
     return health.from_raw([samples(*read)], cluster="c", reported_before=at(since), until=at(until)).events
 
 
+@pytest.mark.slow
 @given(st.lists(a_series(), min_size=1, max_size=4).map(once), st.lists(st.integers(61, 239), max_size=5))
 @settings(max_examples=50, deadline=None)
 def test_intervals_give_the_events_of_the_whole_in_any_order(told_of: list[Series], minutes: list[int]) -> None:
@@ -465,6 +466,7 @@ def test_intervals_give_the_events_of_the_whole_in_any_order(told_of: list[Serie
         assert known.equals(whole), (rows(known), rows(whole))
 
 
+@pytest.mark.slow
 @given(st.lists(a_series(), min_size=1, max_size=3).map(once), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
 def test_batches_and_the_order_of_series_change_nothing(told_of: list[Series], chance: object) -> None:

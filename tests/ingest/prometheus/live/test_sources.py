@@ -92,6 +92,7 @@ def test_each_source_has_a_mark_of_its_own(tmp_path: Path) -> None:
         assert reader.table("node_samples").filter(metric="load1").height == 120
 
 
+@pytest.mark.slow
 def test_time_missed_without_answers_is_read_by_the_next_ingest(tmp_path: Path) -> None:
     """Of sources that the server never had, the last day is not missed."""
     with web(minutes) as there:

@@ -58,6 +58,7 @@ def read(root: Path, sql: str = STATES) -> list[tuple[Any, ...]]:
         return reader.frame(sql).rows()
 
 
+@pytest.mark.slow
 def test_states_of_nodes_are_those_of_their_metrics(tmp_path: Path) -> None:
     load(tmp_path / "w", metrics(range(1, 70)))
     assert read(tmp_path / "w") == EXPECTED
@@ -68,6 +69,7 @@ def test_states_of_nodes_are_those_of_their_metrics(tmp_path: Path) -> None:
     assert read(tmp_path / "w", held) == [("idle", 32), ("unavailable", 36)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_parts_of_metrics_of_nodes_may_come_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
     parts = [metrics(range(1, 12)), metrics(range(12, 25)), metrics(range(23, 70))]
@@ -75,11 +77,13 @@ def test_parts_of_metrics_of_nodes_may_come_in_any_order(tmp_path: Path, order: 
     assert read(tmp_path / "w") == EXPECTED
 
 
+@pytest.mark.slow
 def test_state_that_was_read_last_goes_on(tmp_path: Path) -> None:
     load(tmp_path / "w", metrics(range(1, 13)))
     assert read(tmp_path / "w") == [("h1", "down", moment(10), None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["metrics", "slurm"])
 def test_nodes_of_slurm_are_not_counted_by_metrics_too(tmp_path: Path, first: str) -> None:
     """The hosts have other names in Kubernetes, and Slurm knows how its nodes are."""
@@ -96,6 +100,7 @@ def test_nodes_of_slurm_are_not_counted_by_metrics_too(tmp_path: Path, first: st
     assert read(tmp_path / "w") == []
 
 
+@pytest.mark.slow
 def test_objects_of_nodes_count_before_metrics(tmp_path: Path) -> None:
     inputs: list[str | bytes] = [metrics(range(1, 13)), as_list(node("h1", seen=12), node("h0", seen=12))]
     for number, order in enumerate(permutations(inputs)):

@@ -474,6 +474,7 @@ def test_samples_equal_those_of_plain_python(reported: list[Series]) -> None:
     assert result.frame.sort("node", "metric", "device", "ts").equals(result.frame)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(some_series(), st.lists(st.integers(-15, 15), max_size=3))
 def test_cuts_of_time_into_pieces_do_not_matter(reported: list[Series], cuts: list[int]) -> None:
@@ -495,6 +496,7 @@ def _between(one: Series, since: datetime, until: datetime) -> Series:
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(some_series(), st.lists(st.integers(-15, 15), max_size=3), st.booleans())
 def test_cuts_into_batches_and_settling_on_the_way_do_not_matter(

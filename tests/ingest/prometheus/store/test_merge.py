@@ -51,6 +51,7 @@ CELLS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5), st.integers(0,
 LOADS = st.lists(st.lists(CELLS, max_size=8), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(LOADS)
 def test_of_whole_cells_the_last_load_counts(loads: list[list[tuple[str, int, int]]]) -> None:

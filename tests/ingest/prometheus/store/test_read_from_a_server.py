@@ -85,6 +85,7 @@ def test_each_server_and_selector_has_a_mark_and_files_have_none(tmp_path: Path)
     assert origins == {late, one.url, f'{one.url} {{env="b"}}', other.url}
 
 
+@pytest.mark.slow
 def test_a_mark_in_the_future_does_not_hide_what_comes(tmp_path: Path) -> None:
     with web(minutes) as there:
         config = settings(there.url, lookback_hours=3, chunk_hours=6)
@@ -134,6 +135,7 @@ def test_failing_interval_stops_the_source_and_is_resumed(tmp_path: Path) -> Non
         assert reader.table("gpu_samples").height == 360
 
 
+@pytest.mark.slow
 def test_the_same_time_again_changes_no_file(tmp_path: Path) -> None:
     with web(minutes) as there:
         window = {"since": START, "until": START + timedelta(hours=2)}

@@ -105,6 +105,7 @@ def test_mean_times_covered_is_the_sum_over_the_samples(cells: list[Cell]) -> No
     assert result["above_s"].null_count() == result.height
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(CELLS, st.randoms())
 def test_the_order_of_the_samples_changes_nothing(cells: list[Cell], chance: object) -> None:

@@ -108,6 +108,7 @@ def test_samples_are_complete_after_kills_at_any_moment(reference: Path, tmp_pat
 # --- roll-ups and files that are not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parquet_first", [True, False])
 def test_an_hour_of_better_coverage_is_not_overwritten(tmp_path: Path, parquet_first: bool) -> None:
     whole = hours(tmp_path, ("0", 0, "active", 0.25, 900.0, 3600.0), ("1", 0, "active", 0.5, 30.0, 60.0))
@@ -207,6 +208,7 @@ def test_activity_is_merged_intervals_split_at_gaps(tmp_path: Path) -> None:
         assert activity(reader, active_tensor=0.6) == [("0", 0, 600, 0.0), ("0", 720, 900, 0.0)]
 
 
+@pytest.mark.slow
 def test_interval_has_its_longest_sample_and_an_hour_has_none(tmp_path: Path) -> None:
     path = hours(tmp_path, ("0", 1, "active", 0.5, 1800.0, 3600.0))
     # Of GPU 0 half a minute and two whole ones, then idle for half a minute.
@@ -219,6 +221,7 @@ def test_interval_has_its_longest_sample_and_an_hour_has_none(tmp_path: Path) ->
     assert actual["interval_s"].to_list() == [60, 30, None]
 
 
+@pytest.mark.slow
 def test_nearly_complete_hours_count_where_samples_cover_less(tmp_path: Path) -> None:
     path = hours(
         tmp_path,
@@ -243,6 +246,7 @@ def test_nearly_complete_hours_count_where_samples_cover_less(tmp_path: Path) ->
         assert activity(reader, 1800, 3600) == [("0", 1800, 3600, 0.5)]
 
 
+@pytest.mark.slow
 def test_sample_into_a_rolled_up_hour_ends_where_that_begins(tmp_path: Path) -> None:
     path = hours(tmp_path, ("0", 1, "active", 0.5, 1800.0, 3600.0))
     some = written(tmp_path, "some.om", steady(0, range(3550, 3651, 50), 0.5))
@@ -295,6 +299,7 @@ def test_file_with_a_wrong_clock_is_refused_with_the_reason(tmp_path: Path) -> N
         assert reader.table("rejects")["reason"].to_list() == ["lies in the future"]
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_used_stop_no_others(tmp_path: Path) -> None:
     frame = pl.read_parquet(hours(tmp_path, ("0", 0, "active", 0.25, 900.0, 3600.0), cluster="c"))
     odd = {

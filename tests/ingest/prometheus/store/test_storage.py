@@ -335,6 +335,7 @@ def test_an_hour_with_a_threshold_does_not_go_for_one_without(tmp_path: Path) ->
     assert after.filter(metric="tensor_active").equals(before.filter(metric="tensor_active"))
 
 
+@pytest.mark.slow
 def test_coverage_names_the_unobserved_hours(tmp_path: Path) -> None:
     warehouse = put(tmp_path / "w", minutes(0, 60), minutes(180, 200))
     with open_reader(warehouse) as reader:
@@ -363,6 +364,7 @@ def inventory(warehouse: Path, *names: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_unknown_node_aliases_are_left_out_and_repeats_kept_once(tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     inventory(warehouse, "slurm-0", "slurm-1")

@@ -60,6 +60,7 @@ def loaded(folder: Path, texts: Sequence[str]) -> dict[str, pl.DataFrame]:
     return {name: tables[name].sort(pl.all()) for name in TABLES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["iu", "ui", "uiv", "viu"])
 def test_index_and_uuid_in_two_files_are_one_gpu(tmp_path: Path, order: str) -> None:
     whole = loaded(tmp_path / "whole", [text(BY_INDEX | BY_UUID)])
@@ -72,6 +73,7 @@ def test_index_and_uuid_in_two_files_are_one_gpu(tmp_path: Path, order: str) -> 
         assert tables[name].equals(whole[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ['gpu="gpu0"', 'card="card0"', 'gpu="00000000:3B:00.0",UUID="GPU-a0"'])
 def test_a_gpu_that_exporters_name_otherwise_is_one(tmp_path: Path, name: str) -> None:
     other = {f'nvidia_smi_power_draw_watts{{{name},instance="n1:9835"}}': [200] * 300}

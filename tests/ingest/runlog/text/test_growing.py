@@ -113,6 +113,7 @@ def test_a_line_cut_in_two_by_rotation_is_refused_alone(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["rejects"]["raw"].to_list() == [LINES[10][:80]]
 
 
+@pytest.mark.slow
 def test_a_run_resumed_into_its_file_runs_steps_again(tmp_path: Path) -> None:
     log, later = tmp_path / "train.log", BEGIN + timedelta(hours=1)
     log.write_text("".join(LINES) + "".join(iteration(step, later) for step in range(11, 31)))

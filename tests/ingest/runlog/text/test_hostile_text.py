@@ -33,6 +33,7 @@ def adds_up(parsed: Parsed) -> bool:
     return parsed.rows_read == counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 @settings(max_examples=12, deadline=None)
 @given(at=st.integers(1, 2_000))
@@ -49,6 +50,7 @@ def test_cut_logs_have_the_steps_of_whole_lines(name: str, at: int) -> None:
 NANOGPT = "".join(f"iter {n}: loss {3 - n / 9:.4f}, time 1500.00ms, mfu 30.00%\n" for n in range(8, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1 << 20, 7])
 @pytest.mark.parametrize("text", [*LOGS.values(), NANOGPT], ids=[*LOGS, "nanogpt"])
 def test_step_that_is_cut_anywhere_is_refused_as_cut(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +78,7 @@ def test_both_halves_of_a_copied_and_emptied_log_lose_one_step() -> None:
     assert [parsed.rejects["reason"].to_list() for parsed in halves] == [[CUT], []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 @settings(max_examples=12, deadline=None)
 @given(twice=st.sets(st.integers(0, 12)))
@@ -92,6 +95,7 @@ def test_a_log_behind_itself_is_the_log_once(name: str) -> None:
     assert steps(read(LOGS[name] * 2)) == WHOLE[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 1_000))
@@ -102,6 +106,7 @@ def test_steps_out_of_order_are_put_in_order(name: str, seed: int) -> None:
     assert steps(read("".join(head + tail))) == WHOLE[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 @settings(max_examples=12, deadline=None)
 @given(chunk=st.integers(1, 5_000), block=st.integers(1, 3_000))
@@ -111,6 +116,7 @@ def test_chunks_and_blocks_make_no_difference(name: str, chunk: int, block: int)
         assert steps(read(LOGS[name], chunk=chunk)) == WHOLE[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 @settings(max_examples=12, deadline=None)
 @given(damage=st.dictionaries(st.integers(0, 12), st.integers(0, 200)))
@@ -133,6 +139,7 @@ def test_other_output_is_not_rejected() -> None:
     assert parsed.rows_rejected == 0
 
 
+@pytest.mark.slow
 def test_memory_depends_on_steps_not_on_other_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 1 << 16)
     peaks = []

@@ -117,6 +117,7 @@ def nemo(seed: int) -> str:
     return "".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [written, titan, nemo])
 @settings(max_examples=12)
 @given(seed=st.integers(0, 100_000), few=st.integers(2, 6), piece=st.integers(1, 40))

@@ -65,6 +65,7 @@ def lines_of(name: str) -> list[str]:
     return [f"{line}\n" for line in "".join(LINES[name]).splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_launchers_prefix_changes_nothing(prefix: str) -> None:
     for name in (*FEW, "transformers"):
@@ -74,6 +75,7 @@ def test_a_launchers_prefix_changes_nothing(prefix: str) -> None:
         assert values(prefixed) == values(whole), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", STAMPED)
 def test_a_stamp_before_a_line_is_its_time(form: str) -> None:
     for name in WITHOUT_A_BAR:
@@ -255,6 +257,7 @@ def of_ranks(lines: list[str], form: str, lag: int) -> list[str]:
     return [f"{line}\n" for _, _, line in sorted(late)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["megatron", "nemo"])
 def test_ranks_that_are_lines_behind_are_one_run(name: str, form: str) -> None:

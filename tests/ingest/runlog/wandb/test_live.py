@@ -62,6 +62,7 @@ def load(warehouse: Path, *names: str) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_a_project_is_its_runs_joined_to_attempts(server: WandbServer, tmp_path: Path) -> None:
     load(tmp_path, "wandb:team/llama")
     stored = contents(tmp_path)
@@ -113,6 +114,7 @@ def test_a_redirect_does_not_get_the_key(server: WandbServer) -> None:
         assert other.keys == []
 
 
+@pytest.mark.slow
 def test_damaged_answers_are_refused_or_passed_over(server: WandbServer, tmp_path: Path) -> None:
     server.runs["first"] |= {"config": "{", "historyKeys": "[]", "metadata": [1]}
     load(tmp_path, "wandb:team/llama/first")

@@ -157,6 +157,7 @@ def test_a_record_that_is_no_message_is_refused() -> None:
     assert result.rejects["reason"].to_list() == [BAD_MESSAGE]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_damage_never_invents_a_step(data: st.DataObject) -> None:
     at = data.draw(st.integers(7, len(NEWEST)))

@@ -147,12 +147,14 @@ def sightings(draw: st.DrawFn) -> dict[str, object]:
 many = st.lists(sightings(), max_size=12).map(lambda rows: frame(*rows) if rows else empty(ATTEMPTS))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(many, many)
 def test_merging_is_commutative(a: pl.DataFrame, b: pl.DataFrame) -> None:
     assert same_rows(merge_attempts(a, b), merge_attempts(b, a))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(many, many, many)
 def test_merging_is_associative(a: pl.DataFrame, b: pl.DataFrame, c: pl.DataFrame) -> None:

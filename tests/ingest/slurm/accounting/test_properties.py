@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def read_back(parsed: Parsed, table: Sequence[Job], *, texts: Sequence[str] = TE
 # --- what is written is read back ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.data(), any_order(), st.sampled_from(PLAIN))
 def test_any_jobs_round_trip_with_any_columns_and_delimiter(
@@ -78,6 +80,7 @@ def test_any_jobs_round_trip_with_any_columns_and_delimiter(
     read_back(parse_accounting(render(table, columns, delimiter), ParseContext(origin="x")), table)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.data(), st.sampled_from(ZONES), st.booleans())
 def test_any_jobs_are_read_back_from_times_of_any_zone(data: st.DataObject, zone: str, with_offset: bool) -> None:
@@ -152,6 +155,7 @@ def indexed(seen: Sequence[Job]) -> bytes:
     return render(seen, [*IDENTITY, *(name for name in TYPED if name != "DBIndex"), *TEXTS], "\x1f")
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_chunks_in_any_order_and_overlap_give_the_same_attempts(data: st.DataObject) -> None:
@@ -168,6 +172,7 @@ def test_chunks_in_any_order_and_overlap_give_the_same_attempts(data: st.DataObj
     assert same_rows(merge_attempts(loaded, whole), whole)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(8)))
 def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
@@ -201,6 +206,7 @@ def test_where_the_bytes_are_cut_into_blocks_does_not_matter(
     assert sum(part.n_skipped for part in parts) == whole.n_skipped
 
 
+@pytest.mark.slow
 def test_jobs_of_this_kind_do_occur() -> None:
     """The properties above would hold of nothing: the jobs drawn are of all kinds, and their texts are torn."""
     kinds: Counter[str] = Counter()

@@ -81,6 +81,7 @@ ARRAY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [*itertools.permutations(ARRAY)])
 def test_an_array_whose_tasks_all_began_waits_no_more(tmp_path: Path, order: tuple[str, ...]) -> None:
     """Without raw ids nothing else tells that the record of the array became that of its last task."""
@@ -137,6 +138,7 @@ def test_db_index_of_one_attempt_links_its_whole_job(tmp_path: Path, order: tupl
     assert attempts["first_submitted_at"].n_unique() == 1
 
 
+@pytest.mark.slow
 def test_equal_times_and_nodes_link_no_ids_without_db_index(tmp_path: Path) -> None:
     files = [dump_with(tmp_path, name, [0]) for name in ("display", "bare raw")]
 
@@ -167,6 +169,7 @@ def test_db_index_of_another_submission_links_no_ids(tmp_path: Path) -> None:
     assert attempts["job_id"].to_list() == ["29_0", "32"]
 
 
+@pytest.mark.slow
 def test_linked_attempts_are_not_counted_as_new(tmp_path: Path) -> None:
     loaded(tmp_path / "w", dump_with(tmp_path, "display"), dump_with(tmp_path, "raw"))
 
@@ -228,6 +231,7 @@ def test_later_known_user_changes_no_first_submission(tmp_path: Path, order: tup
     assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 2
 
 
+@pytest.mark.slow
 def test_attempts_given_raw_ids_by_a_dump_are_not_counted_as_its(tmp_path: Path) -> None:
     rest = "gres/gpu=8,node=1|amara"
     plain, raw = tmp_path / "plain.txt", tmp_path / "raw.txt"

@@ -138,6 +138,7 @@ def test_existing_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest
     assert set(written) == {"loads"}
 
 
+@pytest.mark.slow
 def test_a_dump_that_stops_in_the_middle_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "jobs.txt"
     file.write_text(with_rows(ROWS)[:-60])

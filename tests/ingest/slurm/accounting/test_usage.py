@@ -176,6 +176,7 @@ def test_dumps_without_these_columns_have_no_use() -> None:
     assert usage(text({}, step(NTasks="2"))).is_empty()
 
 
+@pytest.mark.slow
 def test_records_of_a_step_merge_alike_in_any_order() -> None:
     running = usage(text({}, step(End="Unknown", ElapsedRaw="5", TotalCPU="00:00:00", MaxRSS="")))
     one = usage(text({}, step(TotalCPU="00:01:00", DBIndex="")))

@@ -109,6 +109,7 @@ def test_an_end_in_the_future_hides_nothing_of_what_is_to_come(tmp_path: Path) -
     assert states(tmp_path) == {"1": "COMPLETED", "2": "COMPLETED"}
 
 
+@pytest.mark.slow
 def test_load_that_claims_the_future_is_ignored(tmp_path: Path) -> None:
     for source in ("slurm.accounting", "slurm.events"):
         parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from app.config import settings as config
 from ingest.errors import OptionError
 from ingest.slurm.commands.runner import Completed
@@ -33,6 +35,7 @@ def test_slurm_of_another_cluster_than_requested_is_not_read(tmp_path: Path) -> 
     assert table(tmp_path, "cluster_settings").is_empty()
 
 
+@pytest.mark.slow
 def test_one_mismatched_cluster_does_not_block_the_others(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, BORN, BORN, None)], BORN + hours(10))
     another = Completed(0, b"ClusterName = c9\n", b"")

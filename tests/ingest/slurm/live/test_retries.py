@@ -53,6 +53,7 @@ def test_unavailable_slurmdbd_is_retried_ever_later_then_left(tmp_path: Path) ->
     assert max(reported.waits) <= 1
 
 
+@pytest.mark.slow
 def test_one_failure_is_not_the_end(tmp_path: Path) -> None:
     left = [AWAY, AWAY]
     slurm = FakeSlurm([Job(1, NOW - days(1), NOW - days(1))], NOW)
@@ -167,11 +168,13 @@ def test_answers_that_are_large_make_the_next_windows_shorter(tmp_path: Path) ->
     assert lengths[2] <= days(3.5)
 
 
+@pytest.mark.slow
 def test_pause_between_windows(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([], NOW), pause_s=0.5)
     assert reported.waits == [0.5] * 4
 
 
+@pytest.mark.slow
 def test_what_a_site_forbids_is_a_warning(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([], NOW))
     assert reported.error is None

@@ -64,6 +64,7 @@ def test_the_rows_of_all_windows_are_added(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3)), Job(2, NOW - hours(5))], NOW)
     slurm.jobs[0].state = ""
@@ -121,6 +122,7 @@ def test_different_causes_are_different_messages(tmp_path: Path) -> None:
     assert away.endswith("Not read: sacct 2026-10-21 12:00 to 2026-11-20 12:00.")
 
 
+@pytest.mark.slow
 def test_failed_windows_are_named_separately(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(30), NOW - days(30))], NOW)
     bad = (NOW - days(23), NOW - days(9))

@@ -234,6 +234,7 @@ def test_history_wins_over_the_list_except_for_its_users() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_list_changes_no_record_that_the_history_has_closed() -> None:
     changed = RECORD.replace("n[1-2]", "n1")
     before = later(RECORD, -10)
