@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,7 +57,11 @@ IMPORTED_LATER = (
 )
 """Modules that verbs import when they need them."""
 
-CHANGE, STATEMENT = b".", b"s"
+STATEMENT = "statement"
+"""What is noted of a statement of SQL; of a change to a folder it is the change's kind."""
+
+DIFFERING = re.compile(r"[0-9a-f]{8,}|[0-9]+")
+"""What differs between names of files that are written for the same purpose."""
 
 LONGEST_S = 300.0
 """A process that is to end by itself and has not by then hangs."""
@@ -85,13 +90,13 @@ class Ended:
     Attributes:
         status: exit status; None if it was killed.
         seconds: how long it took.
-        changes: that it made to folders.
+        changes: that it made to folders, by kind, in their order.
         statements: of SQL that it ran; 0 unless `Kill.of_statements` says to count them.
     """
 
     status: int | None
     seconds: float
-    changes: int
+    changes: list[str]
     statements: int
 
 
@@ -165,17 +170,16 @@ def main() -> None:
         importlib.import_module(name)
     for line in sys.stdin:
         wanted = json.loads(line)
-        counted, counts = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(counted)
-            _become(wanted, counts)
-        os.close(counts)
-        ended = _watch(child, wanted["after_s"])
-        with os.fdopen(counted, "rb") as file:
-            done = file.read()
-        counts_of = {"changes": done.count(CHANGE), "statements": done.count(STATEMENT)}
-        print(json.dumps({**ended, **counts_of}), flush=True)  # noqa: T201 - the answer
+        with os.fdopen(os.memfd_create("done"), "r+", encoding="utf-8") as notes:
+            child = os.fork()
+            if child == 0:
+                _become(wanted, notes.fileno())
+            ended = _watch(child, wanted["after_s"])
+            notes.seek(0)
+            done = notes.read().splitlines()
+        changes = [each for each in done if each != STATEMENT]
+        answer = {**ended, "changes": changes, "statements": len(done) - len(changes)}
+        print(json.dumps(answer), flush=True)  # noqa: T201 - the answer
 
 
 def _watch(child: int, after_s: float | None) -> dict[str, Any]:
@@ -194,8 +198,8 @@ def _watch(child: int, after_s: float | None) -> dict[str, Any]:
         time.sleep(min(0.002, limit - took))
 
 
-def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
-    """Be that command line; every change to a folder, and every statement, is a byte to `counts`."""
+def _become(wanted: dict[str, Any], notes: int) -> NoReturn:
+    """Be that command line; every change to a folder, and every statement, is a line of `notes`."""
     printed = os.open(f"{wanted['folder']}/said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(printed, stream)
@@ -210,11 +214,11 @@ def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
         if left[0] == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         left[0] -= 1
-        os.write(counts, CHANGE)
+        os.write(notes, f"{_kind(event, arguments)}\n".encode())
 
     sys.addaudithook(changed)
     if wanted["at_statement"] or wanted["of_statements"]:
-        sys.setprofile(_of_statements(wanted["at_statement"] or 0, wanted["into_s"], counts))
+        sys.setprofile(_of_statements(wanted["at_statement"] or 0, wanted["into_s"], notes))
     status = 70
     try:
         status = cli.main(wanted["arguments"])
@@ -222,7 +226,12 @@ def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
         os._exit(status)
 
 
-def _of_statements(at: int, into_s: float, counts: int) -> Callable[[FrameType, str, object], None]:
+def _kind(event: str, arguments: tuple[Any, ...]) -> str:
+    """What a change does to which kind of file: the same for all days of samples, and for all temporary files."""
+    return DIFFERING.sub("#", " ".join([event, *(str(each) for each in arguments if isinstance(each, str | bytes))]))
+
+
+def _of_statements(at: int, into_s: float, notes: int) -> Callable[[FrameType, str, object], None]:
     """A profiler of the main thread that ends the process at its n-th statement, or so long after it has begun.
 
     The alarm is not handled, so it ends the process in the middle of DuckDB's work as SIGKILL does.
@@ -232,7 +241,7 @@ def _of_statements(at: int, into_s: float, counts: int) -> Callable[[FrameType, 
     def called(_frame: FrameType, event: str, function: object) -> None:
         if event != "c_call" or getattr(function, "__name__", "") != "execute":
             return
-        os.write(counts, STATEMENT)
+        os.write(notes, f"{STATEMENT}\n".encode())
         if left[0] == 1 and not into_s:
             os.kill(os.getpid(), signal.SIGKILL)
         elif left[0] == 1:

@@ -96,7 +96,7 @@ def moments(name: str, counted: Ended) -> list[Kill]:
     found = [
         each
         for _ in range(MOMENTS // 3)
-        for each in (at(1), at(end), Kill(before_change=chance.randint(1, counted.changes)))
+        for each in (at(1), at(end), Kill(before_change=chance.randint(1, len(counted.changes))))
     ]
     found = found if ALL else found[:FEW]
     chance.shuffle(found)
