@@ -65,11 +65,22 @@ def lines_of(name: str) -> list[str]:
     return [f"{line}\n" for line in "".join(LINES[name]).splitlines()]
 
 
+class Whole(dict[str, "Parsed"]):
+    """What comes of each log without anything before its lines."""
+
+    def __missing__(self, name: str) -> Parsed:
+        self[name] = parsed_of(name, lines_of(name))
+        return self[name]
+
+
+WHOLE = Whole()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_launchers_prefix_changes_nothing(prefix: str) -> None:
     for name in (*FEW, "transformers"):
-        whole = parsed_of(name, lines_of(name))
+        whole = WHOLE[name]
         prefixed = parsed_of(name, [prefix + line for line in lines_of(name)])
         assert steps(prefixed) == steps(whole), name
         assert values(prefixed) == values(whole), name
@@ -82,7 +93,7 @@ def test_a_stamp_before_a_line_is_its_time(form: str) -> None:
         lines = lines_of(name)
         stamped = [form.format(at=f"{at(n):%Y-%m-%dT%H:%M:%S}", line=line) for n, line in enumerate(lines, 1)]
         parsed = read("".join(stamped), timezone=None, facts=FACTS)
-        assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
+        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
         assert len(starts(parsed)) == 1, name
 
 
@@ -95,7 +106,7 @@ def test_lines_that_containerd_cut_are_whole_again() -> None:
             stamped += [f"{stamp} stdout P {drawn}{line[:place]}\n", f"{stamp} stderr F a warning\n"]
             stamped += [f"{stamp} stdout F {line[place:]}"]
         parsed = read("".join(stamped), timezone=None, facts=FACTS)
-        assert values(parsed)[1:] == values(parsed_of(name, lines_of(name)))[1:], name
+        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -145,7 +156,7 @@ def test_lines_in_json_are_read_with_their_times(collector: Callable[[int, str],
         lines = lines_of(name)
         text = "".join(f"{collector(n, line)}\n" for n, line in enumerate(lines, 1))
         parsed = read(text, timezone=None, facts=FACTS)
-        assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
+        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
         assert read(text[: len(text) * 2 // 3], timezone=None, facts=FACTS).frames["steps"].height >= 5, name
 
 
@@ -185,7 +196,7 @@ def test_one_document_is_read_as_its_lines(export: Callable[[list[tuple[int, str
     for name in FEW:
         lines = lines_of(name)
         parsed = read(export(list(enumerate(lines, 1))), timezone=None, facts=FACTS)
-        assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
+        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
         assert len(starts(parsed)) == 1, name
 
 
