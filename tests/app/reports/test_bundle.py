@@ -69,13 +69,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_bundle_reproduces_every_verdict_elsewhere(made: Path) -> None:
-    for bundle in ("e", "e.tar.gz"):
-        done = trackside("report", "check", str(made / bundle), "--signer", str(made / "signers"), "--format", "json")
-        assert done.returncode == 0, done.stderr
-        rows = json.loads(done.stdout)
-        assert {row["reproduced"] for row in rows} == {"yes"}
-        assert len(rows) == 3
-        assert "me@x" in done.stderr
+    """The file; the folder has the same bytes, as the test of them shows."""
+    done = trackside("report", "check", str(made / "e.tar.gz"), "--signer", str(made / "signers"), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert {row["reproduced"] for row in rows} == {"yes"}
+    assert len(rows) == 3
+    assert "me@x" in done.stderr
 
 
 def test_bundle_has_no_name_of_the_cluster(made: Path) -> None:
