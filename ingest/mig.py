@@ -1,4 +1,4 @@
-"""Slices of GPUs (MIG): which part of a GPU one is, by the name of its type."""
+"""Slices of GPUs (MIG) and AMD's partitions: which part of a GPU one is, by the name of its type."""
 
 from __future__ import annotations
 
@@ -13,18 +13,32 @@ _MIG_PARTS: Final = {r"a30(?!\d)": 4, r"rtx.?pro.?6000": 4, r"rtx.?pro.?(5000|45
 _MIG_OF_FOUR: Final = {(1, 6), (2, 12), (4, 24), (2, 48), (4, 96)}
 """Slices and gigabytes of profiles of GPUs with 4 slices that no GPU with 7 has."""
 
+AMD_PARTITION: Final = r"(?:[sdtqc]px)_nps[1248]"
+"""How AMD's device plugin names a GPU's partition: its compute mode and its memory mode."""
+
+_PARTITION: Final = re.compile(rf"(?<![a-z0-9]){AMD_PARTITION}$", re.IGNORECASE)
+_PARTITIONS: Final = {"s": 1, "d": 2, "t": 3, "q": 4, "c": 8}
+"""Partitions of a GPU by the first letter of its compute mode."""
+
 
 def share_of_a_gpu(kind: str) -> float:
     """Which part of a GPU one of this type is: 1, or of a MIG slice its share of the GPU's compute slices.
 
+    Partitions of AMD's GPUs are equal parts. CPX divides by the dies: an MI300X or a later one has 8, the MI300A has 6,
+    which the name does not tell.
+
     `3g.40gb` has 3 of 7, and where it has only some of its instance's compute (`1c.3g.40gb`), those. A few models have
     fewer slices than 7; where the type does not name the model, profiles that only these have identify it.
 
-    Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs and supported profiles.
+    Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs and supported profiles; AMD Instinct, GPU partitioning.
 
     >>> share_of_a_gpu("h100"), share_of_a_gpu("nvidia_a100_3g.20gb") == 3 / 7, share_of_a_gpu("a30_1g.6gb")
     (1.0, True, 0.25)
+    >>> share_of_a_gpu("cpx_nps4"), share_of_a_gpu("spx_nps1")
+    (0.125, 1.0)
     """
+    if partition := _PARTITION.search(kind):
+        return 1 / _PARTITIONS[partition[0][0].lower()]
     match = _MIG.search(kind)
     if match is None:
         return 1.0

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from ingest.mig import share_of_a_gpu
+from ingest.mig import AMD_PARTITION, share_of_a_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,8 +19,9 @@ WHOLE: Final = re.compile(r"^(nvidia\.com/(pgpu|gpu)|amd\.com/gpu|gpu\.intel\.co
 PASSED: Final = re.compile(r"^nvidia\.com/(?!.*NVSWITCH)(G[A-Z]|AD|TU)\d{3}[A-Z]*_", re.IGNORECASE)
 """GPUs that are passed on to a virtual machine as a device, by chip and product: `nvidia.com/GH100_H100_SXM5_80GB`."""
 
-SLICE: Final = re.compile(r"^nvidia\.com/mig-(.+)$")
-"""Resources of which one is a slice of a GPU: `nvidia.com/mig-3g.40gb`."""
+SLICE: Final = re.compile(rf"^(?:nvidia\.com/mig-(?=.)|amd\.com/(?={AMD_PARTITION}$))(.+)$")
+"""Resources of which one is a part of a GPU: `nvidia.com/mig-3g.40gb`, or under AMD's naming strategy `mixed`
+`amd.com/cpx_nps4`."""
 
 SHARED: Final = re.compile(
     r"^(nvidia\.com/(.*\.shared|gpumem(-percentage)?|gpucores|.*-\d+[ABCQ])|volcano\.sh/vgpu-.*|aliyun\.com/gpu-mem"

@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.kubernetes.gpus import gpus_of
-from ingest.kubernetes.shares import SHARED, SINGLE
+from ingest.kubernetes.gpus import gpus_of, quantity
+from ingest.kubernetes.shares import PARTITION, SHARED, SINGLE
 from ingest.kubernetes.sources import OBJECTS
 from ingest.mig import share_of_a_gpu
 from ingest.node_reasons import told
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from ingest.kubernetes.objects import Node, NodeCondition
+    from ingest.kubernetes.objects import Metadata, Node, NodeCondition
 
 MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.nvidia.com/model")
+AMD_PARTITION: Final = "amd.com/compute-memory-partition"
+"""Label of AMD's node labeller: how all GPUs of the node are partitioned, such as cpx_nps4."""
+
 LABELLED: Final = re.compile(r"^\d{1,4}$")
 LABELS: Final = (
     "node.kubernetes.io/instance-type",
@@ -91,7 +94,7 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
     """The row; `last_seen_at` is left to the caller.
 
     A node whose GPUs are shared, or whose device plugin is not there, has as many as its label says. Under MIG's
-    strategy `single` each resource is a slice.
+    strategy `single` each resource is a slice, and a partition where AMD's GPUs are partitioned.
 
     Raises:
         QuantityError: its GPUs are no number.
@@ -100,7 +103,7 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
     capacity = node.status.capacity or {}
     n_gpus = gpus_of(capacity)
     labelled = meta.label("nvidia.com/gpu.count")
-    model = meta.label(*MODEL_LABELS) or ""
+    model = _model(meta, capacity)
     slices = re.search(SINGLE, model)
     if not n_gpus or (model.endswith(SHARED) and labelled):
         n_gpus = Decimal(labelled) if labelled and LABELLED.match(labelled) else n_gpus or Decimal(0)
@@ -118,6 +121,13 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
         "labels": kept,
         "evidence": "accounting",
     }
+
+
+def _model(meta: Metadata, capacity: Mapping[str, str | float]) -> str:
+    """The model of its GPUs; partitions that the device plugin offers as whole GPUs are named at its end."""
+    model, partition = meta.label(*MODEL_LABELS) or "", meta.label(AMD_PARTITION)
+    offered = partition and quantity(capacity.get("amd.com/gpu", 0))
+    return f"{model}{PARTITION}{partition}" if offered and share_of_a_gpu(partition or "") < 1 else model
 
 
 def condition_rows(node: Node, *, cluster: str) -> list[dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 A resource `nvidia.com/gpu` is a GPU unless the node says otherwise: under MIG's strategy `single` it is a slice, under
 time slicing (and MPS) one of several names of the same GPU. GPU feature discovery writes that into the node's model.
+`amd.com/gpu` is a partition where the label of AMD's node labeller names one; we write that into the model.
 
-Source: NVIDIA/k8s-device-plugin, docs of GPU feature discovery (nvidia.com/gpu.product, .count, .replicas).
+Source: NVIDIA/k8s-device-plugin, docs of GPU feature discovery (nvidia.com/gpu.product, .count, .replicas);
+ROCm/k8s-device-plugin, resource naming strategies and node labeller (amd.com/compute-memory-partition).
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from ingest.mig import share_of_a_gpu
 from ingest.tables import columns_of
 
 SHARED: Final = "-SHARED"
-SINGLE: Final = r"-MIG-(.+?)(?:-SHARED)?$"
+PARTITION: Final = "-PARTITION-"
+SINGLE: Final = r"-(?:MIG-|PARTITION-)(.+?)(?:-SHARED)?$"
 """Ends of a model."""
 
 _CLAIM: Final = ("cluster", "namespace", "claim")

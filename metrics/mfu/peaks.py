@@ -117,8 +117,8 @@ GPUS: tuple[Gpu, ...] = (
 )
 """Dense peaks (ml-engineering; H100 NVL, H20 and MI250X from torchtitan)."""
 
-_SLICE = re.compile(r"mig|\d+g")
-"""A word of a name that is of a slice of a GPU: `A100 MIG 1g.10gb`, `nvidia_a100_3g.20gb`."""
+_SLICE = re.compile(r"mig|\d+g|[dtqc]px")
+"""A word of a name that is of a part of a GPU: `A100 MIG 1g.10gb`, `nvidia_a100_3g.20gb`, `MI300X cpx_nps4`."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ def gpu_of(name: str | None) -> Gpu | None:
     ('H100 SXM', 'H100 PCIe', 'H200')
     >>> gpu_of("NVIDIA A100-SXM4-40GB MIG 1g.5gb") is gpu_of("Tesla V100") is None
     True
+    >>> gpu_of("AMD_Instinct_MI300X_OAM").name, gpu_of("AMD_Instinct_MI300X_OAM-PARTITION-cpx_nps4")
+    ('MI300X', None)
     """
     words = set(re.findall(r"[a-z0-9]+", (name or "").lower()))
     if any(_SLICE.fullmatch(word) for word in words):

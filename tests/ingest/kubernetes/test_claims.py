@@ -167,6 +167,25 @@ def test_resource_that_is_a_part_is_counted_as_one(
     assert read(tmp_path, "SELECT n_gpus::DOUBLE FROM nodes") == [(of_node,)]
 
 
+@pytest.mark.parametrize(
+    ("resource", "label", "gpus", "of_node"),
+    [
+        ("amd.com/cpx_nps4", "cpx_nps4", 0.25, 8),
+        ("amd.com/gpu", "cpx_nps4", 0.25, 8),
+        ("amd.com/dpx_nps1", None, 1, 32),
+        ("amd.com/gpu", "spx_nps1", 2, 64),
+    ],
+)
+def test_partitions_of_amd_gpus_are_parts_of_them(
+    tmp_path: Path, resource: str, label: str | None, gpus: float, of_node: float
+) -> None:
+    host = node({resource: "64"})
+    if label:
+        host["metadata"]["labels"] = {"amd.com/compute-memory-partition": label}
+    assert held(tmp_path, pod("a", resource=resource, gpus=2), host) == [gpus]
+    assert read(tmp_path, "SELECT n_gpus::DOUBLE FROM nodes") == [(of_node,)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("resource", "gpus"),
