@@ -132,6 +132,11 @@ DRIVER = 'DCGM_FI_DRIVER_VERSION="570.86.15"'
             ("gpu_util", "n1", "5", "", 0.88),
         ),
         ('amd_gpu_package_power{gpu_id="5",hostname="n1",serial_number="6"} 742', ("power_w", "n1", "5", "", 742.0)),
+        ('gpu_power_usage{gpu_id="5",hostname="n1",serial_number="6"} 691', ("power_w", "n1", "5", "", 691.0)),
+        (
+            'gpu_used_vram{gpu_id="5",hostname="n1",serial_number="6"} 1000',
+            ("memory_used_bytes", "n1", "5", "", 1048576000.0),
+        ),
     ],
 )
 def test_a_line_of_a_gpus_exporter_is_a_value_of_a_column(
