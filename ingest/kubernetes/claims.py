@@ -5,7 +5,7 @@ device of a driver of GPUs is a GPU, or a MIG slice by its name or profile; devi
 those of which only a part is consumed, are no number.
 
 Source: resource.k8s.io v1, v1beta2, v1beta1 and v1alpha3 (ResourceClaim, ResourceSlice); NVIDIA/k8s-dra-driver-gpu,
-names and attributes of devices.
+names and attributes of devices; ROCm/k8s-gpu-dra-driver, device attributes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from ingest.kubernetes.objects import Metadata  # noqa: TC001 - msgspec reads it
+from ingest.kubernetes.shares import PARTITION
 from ingest.mig import share_of_a_gpu
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ OF_GPUS: Final = re.compile(r"(^|[.-])gpu([.-]|$)")
 
 CLASS_OF_GPUS: Final = re.compile(r"(^|[.-])(v?gpu|mig)([.-]|$)")
 """The same for classes of devices: mig.nvidia.com is of the driver gpu.nvidia.com."""
+
+AMD_PARTITION: Final = "amdgpu-partition"
+"""Type of AMD's devices that are partitions of a GPU; their names do not tell."""
 
 MIG_PARTS: Final = {0: 7, 5: 4, 9: 3, 14: 2, 15: 1, 19: 1, 20: 1}
 """Sevenths of a GPU by the number of its instance's profile: NVIDIA's driver calls a device gpu-0-mig-PROFILE-..."""
@@ -178,20 +182,34 @@ def slice_row(one: ResourceSlice, *, cluster: str) -> dict[str, Any] | None:
         return None
     devices = spec.devices or []
     whole = [device for device in devices if not _is_mig(device)]
-    models = sorted({name for device in whole or devices if (name := device.attribute("productName"))})
+    models = sorted(
+        {name + _partition(device) for device in whole or devices if (name := device.attribute("productName"))}
+    )
     return {
         "cluster": cluster,
         "uid": one.metadata.uid,
         "node": spec.nodeName,
         "pool": spec.pool.name,
         "generation": spec.pool.generation,
-        "n_gpus": Decimal(len(whole)) + _partitioned(whole, devices),
+        "n_gpus": Decimal(_n_whole(whole)) + _partitioned(whole, devices),
         "gpu_model": models[0] if models else None,
     }
 
 
 def _is_mig(device: Device) -> bool:
     return device.attribute("type") == "mig" or "-mig-" in device.name
+
+
+def _n_whole(devices: list[Device]) -> int:
+    """GPUs of devices that are no MIG slices; a GPU's partitions, and the GPU as it is passed on, have one address."""
+    addresses = [device.attribute("pciBusID") for device in devices]
+    return len(set(filter(None, addresses))) + addresses.count("")
+
+
+def _partition(device: Device) -> str:
+    """How the model of a GPU ends of which the device is a partition."""
+    profile = device.attribute("partitionProfile")
+    return f"{PARTITION}{profile}" if device.attribute("type") == AMD_PARTITION else ""
 
 
 def _partitioned(whole: list[Device], devices: list[Device]) -> Decimal:

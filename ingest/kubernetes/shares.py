@@ -36,14 +36,25 @@ def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, cl
         named: rows of `pod_claims`.
         claims: rows of `resource_claims`.
     """
-    return _with_claims(_by_nodes(pods, nodes), named, claims)
+    own = _by_nodes(pods, nodes, f"{SHARED}$|{SINGLE}")
+    claiming = own["n_gpus"].is_null()
+    claimed = _with_claims(own, named, claims)
+    # Names of AMD's devices do not tell that they are partitions, as those of MIG's do.
+    parts = _by_nodes(claimed, nodes, PARTITION)["n_gpus"]
+    return claimed.with_columns(n_gpus=pl.when(claiming).then(parts).otherwise("n_gpus"))
 
 
-def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """Pods whose resources are slices on their nodes, or names that several pods have for one GPU."""
+def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame, which: str) -> pl.DataFrame:
+    """Pods whose resources are slices on their nodes, or names that several pods have for one GPU.
+
+    Args:
+        pods: rows of `pods`.
+        nodes: rows of `nodes`.
+        which: regular expression; only on nodes with such a model.
+    """
     models = nodes.sort("valid_from").unique(["cluster", "node"], keep="last", maintain_order=True)
     rows = models.select("cluster", "node", "gpu_model").drop_nulls()
-    parts = rows.filter(pl.col("gpu_model").str.contains(f"{SHARED}$|{SINGLE}"))
+    parts = rows.filter(pl.col("gpu_model").str.contains(which))
     if parts.is_empty():
         return pods
     profile = pl.col("gpu_model").str.extract(SINGLE, 1)
@@ -101,7 +112,8 @@ def nodes_by_slices(nodes: pl.DataFrame, slices: pl.DataFrame) -> pl.DataFrame:
         model=pl.col("gpu_model").drop_nulls().sort().first(),
     )
     rows = nodes.filter(pl.col("n_gpus") == 0).join(offered, on=["cluster", "node"])
+    partitions = pl.when(pl.col("model").str.contains(PARTITION, literal=True)).then("model")
     made = rows.filter(pl.col("offered") > 0).with_columns(
-        n_gpus=pl.col("offered").cast(nodes.schema["n_gpus"]), gpu_model=pl.coalesce("gpu_model", "model")
+        n_gpus=pl.col("offered").cast(nodes.schema["n_gpus"]), gpu_model=pl.coalesce(partitions, "gpu_model", "model")
     )
     return made.select(nodes.columns)

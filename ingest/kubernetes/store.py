@@ -134,8 +134,10 @@ def derive(writer: Writer, cluster: str) -> None:
     slurm_nodes = writer.query_with("known_nodes", {"incoming": named}) if metered.height else named
     pods = with_metered(pods, metered, workloads, slurm_nodes)
     nodes, named_claims, claims, slices, metered_conditions, metered_nodes = devices
-    pods = with_shares(pods, nodes, named_claims, claims)
-    writer.replace("nodes", nodes_by_slices(nodes, slices), keys=NODE_KEY)
+    of_slices = nodes_by_slices(nodes, slices)
+    known_nodes = pl.concat([nodes.join(of_slices, on=NODE_KEY, how="anti"), of_slices])
+    pods = with_shares(pods, known_nodes, named_claims, claims)
+    writer.replace("nodes", of_slices, keys=NODE_KEY)
     lists = lists_with_metered(lists, namespaces)
     names = _slurm_names(writer, pods)
     work = with_roots(_without_slurm_jobs(writer, cluster, pods), workloads)

@@ -142,6 +142,19 @@ def test_slices_are_the_gpus_of_a_node(tmp_path: Path) -> None:
     assert read(tmp_path, "SELECT n_gpus::INT, gpu_model FROM nodes") == [(4, "H100")]
 
 
+def test_claimed_partitions_of_amd_gpus_are_parts(tmp_path: Path) -> None:
+    def partition(number: int) -> Object:
+        texts = {"type": "amdgpu-partition", "productName": "MI300X", "partitionProfile": "cpx_nps4"}
+        texts["resource.kubernetes.io/pciBusID"] = f"0000:{number // 8:02}:00.0"
+        return {"name": f"gpu-{number}-{128 + number}", "attributes": {k: {"string": v} for k, v in texts.items()}}
+
+    amd = offered(*map(partition, range(16)))
+    amd["spec"]["driver"] = "gpu.amd.com"
+    named = claim(device("gpu-3-131", driver="gpu.amd.com"), device("gpu-9-137", driver="gpu.amd.com"))
+    assert held(tmp_path, node({"cpu": "8"}), amd, named, claiming("a", ended=30)) == [0.25]
+    assert read(tmp_path, "SELECT n_gpus::INT FROM nodes") == [(2,)]
+
+
 def test_slices_of_divided_gpus_are_counted_by_gpu(tmp_path: Path) -> None:
     parts = [
         {"name": f"m{number}", "attributes": {"type": {"string": "mig"}, "parentUUID": {"string": f"U{number % 2}"}}}
