@@ -16,6 +16,7 @@ from dash import html
 from app.errors import UsageError
 from app.explorer import components, narrow, narrowing, question_figures, wording
 from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table, linked
+from app.explorer.mentions import mentions
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
 from app.show.registry import of_runs, question_of
@@ -52,7 +53,9 @@ class Asked:
         question: its name in `trackside show`, or a metric's.
         by: what it is split by where the address does not say; empty: its own default.
         title: of the section; empty: the question's summary.
-        figure: drawn above the table from the rows that are shown; None, or a figure that is None: nothing.
+        figure: drawn above the table from the rows that are shown, or from those that the answer has for figures; None,
+            or a figure that is None: nothing.
+        undrawn: what the figure leaves out of the same rows, in words; None: it says that itself.
         run: the parameter of the address with the run that it is asked about; empty: it is asked about all.
         name: the anchor of the section; needed where a page asks one question twice.
         span: columns of twelve that it takes on a wide screen.
@@ -72,6 +75,7 @@ class Asked:
     by: str = ""
     title: str = ""
     figure: Callable[[pl.DataFrame, str], go.Figure | None] | None = None
+    undrawn: Callable[[pl.DataFrame], str] | None = None
     run: str = ""
     name: str = ""
     span: int = 12
@@ -126,6 +130,7 @@ class Shown:
         asked_of: filters that it was asked with, so that it has no other rows at all.
         of_some: whether it was asked about some runs only, so that others have no row.
         instead: what is said where there are no rows, not because of the filters.
+        drawn: rows of the answer that figures are made of; None: those that are shown.
     """
 
     answer: Answer
@@ -137,6 +142,7 @@ class Shown:
     asked_of: tuple[str, ...] = ()
     of_some: bool = False
     instead: str = ""
+    drawn: pl.DataFrame | None = None
 
 
 def answered(  # noqa: PLR0917 - the gate has rules for functions by their positional arguments
@@ -168,6 +174,8 @@ def shown_of(
     """What a section shows of an answer that is split by `by` and can be split by `splits`."""
     rows, beside = narrowing.narrow(source, window, answer.rows, by, filters)
     narrowed = len(beside) < len(filters)
+    drawn = None if answer.drawn is None else rows.filter(answer.drawn)
+    rows = rows if answer.drawn is None else rows.filter(~answer.drawn)
     if not narrowed:
         answer = _ranked(answer)
         rows = answer.shown
@@ -181,10 +189,11 @@ def shown_of(
         details=(),
         brief=None,
         worth_showing=None,
+        drawn=None,
         instead=None,
         order=None,
     )
-    return Shown(kept, by, splits, rows.height, narrowed, beside, instead=instead)
+    return Shown(kept, by, splits, rows.height, narrowed, beside, instead=instead, drawn=drawn)
 
 
 def _instead(answer: Answer, rows: pl.DataFrame) -> str:
@@ -325,12 +334,15 @@ def _chooser(asked: Asked, shown: Shown) -> Component | None:
 
 
 def _figure(asked: Asked, shown: Shown, view: View) -> Component | None:
-    rows = shown.answer.rows
+    rows = shown.answer.rows if shown.drawn is None else shown.drawn
     if asked.figure is None or rows.is_empty():
         return None
     made = asked.figure(rows, shown.by)
     if made is None:
         return None
+    if asked.undrawn is not None:
+        drawn = components.figure(made, f"figure-{asked.anchor}", asked.heading)
+        return html.Div([drawn, html.P(asked.undrawn(rows), className="small")])
     subject = next((each for each in (shown.by, "subject") if each in rows.columns), "")
     hrefs = addresses(rows, subject, shown.by, view, asked.leads) if subject else None
     leads = question_figures.lead_to(made, dict(zip(rows[subject], hrefs, strict=True)) if hrefs else {})
@@ -432,7 +444,7 @@ def _written(text: str, class_name: str, view: View) -> list[Component]:
         if to_copy:
             made.append(components.code(view.completed(dedent(joined))))
         else:
-            made.append(html.P(joined, className=class_name))
+            made.append(html.P(mentions(joined, view.options, view.link), className=class_name))
     return made
 
 

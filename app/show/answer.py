@@ -156,6 +156,7 @@ class Answer:
         when_empty: what it means, and what to do, if there are no rows.
         parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
+        drawn: rows that figures are made of, and that no table of a page has; None: there are none.
         instead: what a page says instead of a row that is not worth showing, where a filter leaves no other; None: it
             shows the row.
         worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
@@ -178,6 +179,7 @@ class Answer:
     when_empty: str = "Nothing in this window."
     parameters: dict[str, Any] = field(default_factory=dict)
     worth_showing: pl.Expr | None = None
+    drawn: pl.Expr | None = None
     instead: pl.Expr | None = None
     worth_explaining: pl.Expr | None = None
     parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.explorer.question_figures import bars, mttf_by_size
 from app.explorer.questions import QUARTER, Asked, page_of
+from app.explorer.survival_figure import left_out, survival
 
 PAGE = page_of(
     "/reliability",
@@ -15,6 +16,8 @@ PAGE = page_of(
             by="hazard",
             title="Survival: does the rate of failure stay the same while a job runs?",
             name="survival",
+            figure=survival,
+            undrawn=left_out,
             chosen=False,
             days=QUARTER,
         ),

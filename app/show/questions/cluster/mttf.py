@@ -244,6 +244,7 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: Question) -> Answ
             "one censors it. --format json or csv also has the curves, and the cumulative incidence by cause.",
         ),
         worth_showing=(pl.col("curve") == "summary") & (pl.col("n_attempts") > 0),
+        drawn=pl.col("curve") != "summary",
         parts={
             "metric": "class",
             "subject": "size",
