@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
@@ -71,6 +72,16 @@ INDEX = """<!DOCTYPE html>
 """
 
 
+class _Application(Dash):
+    """Dash without the script of its old table, which no page uses."""
+
+    def _generate_scripts_html(self) -> str:
+        return _OLD_TABLE.sub("", super()._generate_scripts_html())
+
+
+_OLD_TABLE: Final = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>')
+
+
 def create_app(
     root: Path,
     settings: Config,
@@ -95,8 +106,9 @@ def create_app(
         ConfigError: a file with a secret of the login cannot be read.
         UsageError: the audit log cannot be written.
     """
-    made = Dash(
+    made = _Application(
         __name__,
+        assets_ignore=r"scheme\.js",  # it is in the head, before anything is drawn
         title="Trackside",
         update_title="",
         serve_locally=True,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 DIM, LINE = "#5c6b7a", "#e3e8ed"
 
-POINTS = 2_000
+POINTS = 1_000
 """Most points of a line; in a longer one, each point represents an interval."""
 
 TEMPLATE = go.layout.Template(
@@ -148,14 +148,15 @@ def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:
         swatch = palette.swatch(name)
         thick = 0.3 if name == palette.QUEUED.name else 0.8
         made.add_bar(
-            x=part["middle"].to_list(),
-            width=(part["length_ms"] * 1.02).to_list(),  # so that no hairline shows between neighbours
-            base=(part["attempt_no"] - thick / 2 + thick * part["below"]).to_list(),
-            y=(thick * part["share"]).to_list(),
+            x=_ms(part["middle"]),
+            width=(part["length_ms"] * 1.02).round().to_list(),  # so that no hairline shows between neighbours
+            base=(part["attempt_no"] - thick / 2 + thick * part["below"]).round(4).to_list(),
+            y=(thick * part["share"]).round(4).to_list(),
             name=swatch.label,
             marker={"color": swatch.colour, "line": {"width": 0}, **_pattern(swatch)},
-            hovertext=[_tooltip(swatch, row) for row in part.iter_rows(named=True)],
-            hovertemplate="%{hovertext}<extra></extra>",
+            customdata=[_of_segment(row) for row in part.iter_rows(named=True)],
+            hovertemplate=f"<b>{safe(swatch.label)}</b>%{{customdata[0]}}<br>%{{customdata[1]}}<br>"
+            "%{customdata[2]} to %{customdata[3]} UTC<extra></extra>",
             showlegend=False,
         )
     if ends.height:
@@ -216,22 +217,46 @@ def _segments(rows: pl.DataFrame) -> pl.DataFrame:
     order = {name: at for at, name in enumerate((palette.QUEUED.name, *palette.ORDER))}
     span = ["attempt_no", "from", "to"]
     share = pl.col("amount") / pl.col("amount").sum().over(span)
-    return (
+    shared = (
         cut.group_by(*span, "category")
         .agg(pl.col("amount").sum())
         .with_columns(order=pl.col("category").replace_strict(order, default=len(order)), share=share)
         .sort(*span, "order", descending=[False, False, False, True])
         .with_columns(below=pl.col("share").cum_sum().over(span) - pl.col("share"))
-        .select(
-            "attempt_no",
-            "category",
-            _time((pl.col("from") + pl.col("to")) // 2).alias("middle"),
-            ((pl.col("to") - pl.col("from")) / 1000).alias("length_ms"),
-            _time(pl.col("from")).alias("started_at"),
-            _time(pl.col("to")).alias("ended_at"),
-            "share",
-            "below",
-        )
+    )
+    return _merged(shared.filter(pl.col("share") >= VISIBLE)).select(
+        "attempt_no",
+        "category",
+        _time((pl.col("from") + pl.col("to")) // 2).alias("middle"),
+        ((pl.col("to") - pl.col("from")) / 1000).alias("length_ms"),
+        _time(pl.col("from")).alias("started_at"),
+        _time(pl.col("to")).alias("ended_at"),
+        "share",
+        "below",
+    )
+
+
+VISIBLE = 0.04
+"""Share of an interval that is drawn: less is not half a pixel of a line that is 12 pixels high."""
+
+
+def _merged(rows: pl.DataFrame) -> pl.DataFrame:
+    """One rectangle for neighbouring intervals of an attempt in which the same category is all that can be seen."""
+    alone = pl.len().over("attempt_no", "from") == 1
+    follows = (
+        (pl.col("attempt_no") == pl.col("attempt_no").shift(1))
+        & (pl.col("from") == pl.col("to").shift(1))
+        & (pl.col("category") == pl.col("category").shift(1))
+        & pl.col("alone")
+        & pl.col("alone").shift(1)
+    ).fill_null(value=False)
+    length = (pl.col("to") - pl.col("from")).cast(pl.Float64)
+    mean = [(pl.col(name) * length).sum() / length.sum() for name in ("share", "below")]
+    return (
+        rows.with_columns(alone=alone)
+        .with_columns(part=(~follows).cum_sum())
+        .group_by("part", maintain_order=True)
+        .agg(pl.col("attempt_no", "category", "from").first(), pl.col("to").last(), *mean)
     )
 
 
@@ -239,14 +264,17 @@ def _time(us: pl.Expr) -> pl.Expr:
     return pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
 
 
-def _tooltip(swatch: palette.Swatch, row: Mapping[str, Any]) -> str:
-    """The tooltip of a segment of the timeline."""
+def _of_segment(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """What the tooltip of a segment says beside its category: share, attempt and length, from, to."""
     length = headline_text.days((row["ended_at"] - row["started_at"]).total_seconds())
     part = "" if row["share"] > 0.9995 else f", {headline_text.share(row['share'])} of it"
-    return (
-        f"<b>{safe(swatch.label)}</b>{part}<br>attempt {row['attempt_no']}, {length}<br>"
-        f"{headline_text.moment(row['started_at'])} to {headline_text.moment(row['ended_at'])} UTC"
-    )
+    began, ended = (headline_text.moment(row[end]) for end in ("started_at", "ended_at"))
+    return part, f"attempt {row['attempt_no']}, {length}", began, ended
+
+
+def _ms(times: pl.Series) -> list[int]:
+    """Times as plotly reads them from numbers: half as long as texts, of which a chart has thousands."""
+    return times.dt.epoch("ms").to_list()
 
 
 def _ended(row: Mapping[str, Any]) -> str:
@@ -271,13 +299,13 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
     some = _thinned(rows.filter(pl.col("kept").fill_null(value=True)))
     run_again = _thinned(rows.filter(~pl.col("kept").fill_null(value=True)))
     made.add_scatter(
-        x=some["ts"].to_list(), y=some["duration_s"].to_list(), customdata=some["step"].to_list(), mode="markers",
+        x=_ms(some["ts"]), y=_rounded(some["duration_s"]), customdata=some["step"].to_list(), mode="markers",
         name="kept", marker={"size": 3.5, "color": palette.swatch("productive").colour},
         hovertemplate="step %{customdata:,}<br>%{y:.3g} s<br>%{x|%Y-%m-%d %H:%M:%S} UTC<extra>kept</extra>",
     )  # fmt: skip
     if run_again.height:
         made.add_scatter(
-            x=run_again["ts"].to_list(), y=run_again["duration_s"].to_list(), customdata=run_again["step"].to_list(),
+            x=_ms(run_again["ts"]), y=_rounded(run_again["duration_s"]), customdata=run_again["step"].to_list(),
             mode="markers", name="lost: run again later",
             marker={"size": 5, "symbol": "x", "color": palette.swatch("lost").colour},
             hovertemplate="step %{customdata:,}<br>%{y:.3g} s<br>%{x|%Y-%m-%d %H:%M:%S} UTC<extra>lost</extra>",
@@ -287,7 +315,7 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
         made.update_layout(yaxis_range=[0, float(high) * 1.6])
     if with_loss:
         made.add_scatter(
-            x=some["ts"].to_list(), y=some["loss"].to_list(), customdata=some["step"].to_list(), mode="lines",
+            x=_ms(some["ts"]), y=_rounded(some["loss"]), customdata=some["step"].to_list(), mode="lines",
             name="loss", yaxis="y2", line={"width": 1.5, "color": "#8A6D3B"},
             hovertemplate="step %{customdata:,}<br>loss %{y:.4g}<extra></extra>",
         )  # fmt: skip
@@ -295,6 +323,11 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
     made.update_xaxes(type="date", showgrid=True, anchor="y2" if with_loss else "y")
     made.update_layout(uirevision="steps")  # what was zoomed in to stays, when more of its points come
     return made
+
+
+def _rounded(values: pl.Series) -> list[float | None]:
+    """Values to five digits: a chart shows no more."""
+    return values.cast(pl.Float64).round_sig_figs(5).to_list()
 
 
 def _thinned(rows: pl.DataFrame) -> pl.DataFrame:

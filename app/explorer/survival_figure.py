@@ -12,7 +12,7 @@ from app.explorer import figures
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-FEWEST: Final = 3
+FEWEST: Final = 5
 """Interruptions from which on a curve is drawn: one of fewer steps says nothing about ages."""
 
 THIN: Final = 10
@@ -36,8 +36,8 @@ def survival(rows: pl.DataFrame, _: str) -> go.Figure | None:
     sizes = drawn_sizes(rows)
     if not sizes:
         return None
-    made = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.74, 0.26], vertical_spacing=0.05)
-    made.update_layout(template=figures.TEMPLATE, height=430, hovermode="closest", margin={"t": 34})
+    made = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06)
+    made.update_layout(template=figures.TEMPLATE, height=480, hovermode="closest", margin={"t": 34})
     for size, (colour, mark) in zip(sizes, CURVES, strict=False):
         points = _curves(rows).filter(pl.col("size") == size).sort("age_s")
         _interval(made, points, size, colour)
@@ -67,10 +67,16 @@ def left_out(rows: pl.DataFrame) -> str:
 
 
 def drawn_sizes(rows: pl.DataFrame) -> list[str]:
-    """Sizes of which there is a curve, those of jobs of one size before that of all, in the order of the rows."""
+    """Sizes of which there is a curve, those of jobs of one size before mixed ones, in the order of the rows."""
     counts = {size: n for size, n in _failures(rows).items() if n >= FEWEST}
-    most = sorted(counts, key=lambda size: (size == "pooled", -counts[size]))[: len(CURVES)]
+    most = sorted(counts, key=lambda size: (_MIXED.index(size[:4]) if size[:4] in _MIXED else -1, -counts[size]))[
+        : len(CURVES)
+    ]
     return [size for size in counts if size in most]
+
+
+_MIXED: Final = ("over", "pool")
+"""How sizes begin that put jobs of several sizes together, the narrower one first."""
 
 
 def _curves(rows: pl.DataFrame) -> pl.DataFrame:
@@ -113,9 +119,7 @@ def _interval(made: go.Figure, points: pl.DataFrame, size: str, colour: str) -> 
     line = {"width": 0, "shape": "hv"}
     made.add_scatter(y=known["ci_low"].to_list(), line=line, **shared, row=1, col=1)
     tint = f"rgba({','.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))},0.13)"
-    made.add_scatter(
-        y=known["ci_high"].to_list(), line=line, fill="tonexty", fillcolor=tint, **shared, row=1, col=1
-    )
+    made.add_scatter(y=known["ci_high"].to_list(), line=line, fill="tonexty", fillcolor=tint, **shared, row=1, col=1)
 
 
 def _at_risk(made: go.Figure, points: pl.DataFrame, size: str, colour: str) -> None:

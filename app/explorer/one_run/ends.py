@@ -114,7 +114,7 @@ def _of_node(reason: dict[str, Any], view: View) -> Component | None:
     return html.Span([f"{reason['of_node']:,} of them on ", node], className="small")
 
 
-MOST_BLAMED: Final = 20
+MOST_BLAMED: Final = 8
 """Ends of attempts that are explained one by one: a browser pays for each part of a page whenever one changes."""
 
 

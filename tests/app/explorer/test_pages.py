@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -440,3 +441,10 @@ def test_two_explorers_in_one_process_do_not_mix(warehouse: Path, tmp_path: Path
     first, second = create_app(warehouse, Config()), create_app(tmp_path / "none", Config())
     assert first.server is not second.server
     assert set(first.callback_map) == set(second.callback_map)
+
+
+def test_the_first_page_asks_for_each_script_once(warehouse: Path) -> None:
+    answer = create_app(warehouse, Config()).server.test_client().get("/")
+    scripts = re.findall(r'<script src="([^"?]*)', answer.get_data(as_text=True))
+    assert sorted(scripts) == sorted(set(scripts))
+    assert [each for each in scripts if "dash_table" in each] == []

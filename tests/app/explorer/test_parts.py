@@ -182,6 +182,13 @@ def test_thousands_of_checkpoints_do_not_hide_training_between() -> None:
     assert result["Checkpoint"] == pytest.approx(400 * 8 * 0.05, rel=0.01)
 
 
+def test_a_long_stretch_of_one_category_is_one_rectangle() -> None:
+    rows = pieces(*[(1, at, at + 1, "productive", 8) for at in range(500)])
+    figure = figures.timeline(rows, rows.head(0).select("attempt_no", "ended_at", "category", "cause"))
+    assert {bar.name: len(bar.x) for bar in figure.data} == {"Productive": 1}
+    assert list(figure.data[0].customdata[0][:2]) == ["", "attempt 1, 20.8 days"]
+
+
 def test_charts_take_texts_of_users_as_texts() -> None:
     events = pl.DataFrame({"day": ["2026-10-01"], "class": ["<b>x</b>"], "n": [1]})
     assert figures.interruptions(events, ["2026-10-01"], href=str).data[0].name == "&lt;b&gt;x&lt;/b&gt;"

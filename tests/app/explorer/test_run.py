@@ -111,7 +111,7 @@ def test_causes_come_by_how_often_they_ended_it_with_the_node() -> None:
     assert {*run_ends.TO_DO} == {*CLASSES}
 
 
-def test_last_ends_of_attempts_come_first_twenty_at_most() -> None:
+def test_last_ends_of_attempts_come_first_eight_at_most() -> None:
     begun = datetime(2026, 10, 1, tzinfo=UTC)
     state = ClusterState("c", begun, begun + timedelta(days=31), begun, 0, ())
     view = filters.resolve(Situation(("c",), (state,), 1), {})
@@ -121,8 +121,8 @@ def test_last_ends_of_attempts_come_first_twenty_at_most() -> None:
         for each in range(1, 31)
     ]  # fmt: skip
     output = words(run_ends.ends(pl.DataFrame(rows), view))
-    assert re.findall(r"Attempt (\d+)", output) == [str(each) for each in range(30, 10, -1)]
-    assert "The last 20 of 30" in output
+    assert re.findall(r"Attempt (\d+)", output) == [str(each) for each in range(30, 22, -1)]
+    assert "The last 8 of 30" in output
 
 
 @pytest.mark.slow

@@ -31,12 +31,12 @@ def curve(size: str, at_risk: list[int], *, of: str = "infrastructure") -> pl.Da
     )
 
 
-ROWS = pl.concat([curve("1-8", [20, 10, 4]), curve("9-16", [9, 8]), curve("1-8", [20] * 9, of="unplanned")])
+ROWS = pl.concat([curve("1-8", [20, 10, 4, 3, 2]), curve("9-16", [9, 8]), curve("1-8", [20] * 9, of="unplanned")])
 
 
 def test_a_size_with_few_interruptions_has_no_curve() -> None:
     assert drawn_sizes(ROWS) == ["1-8"]
-    assert "Not drawn, fewer than 3 interruptions: 9-16 (2)." in left_out(ROWS)
+    assert "Not drawn, fewer than 5 interruptions: 9-16 (2)." in left_out(ROWS)
     assert survival(curve("9-16", [9, 8]), "hazard") is None
 
 
@@ -46,20 +46,21 @@ def test_the_curve_begins_whole_and_dots_where_few_are_left() -> None:
     solid, dotted = (each for each in made.data if each.name)
     assert list(solid.x) == [0, 1, 2]
     assert [round(each, 4) for each in solid.y] == [1, 0.95, 0.855]
-    assert (dotted.line.dash, list(dotted.y)) == ("dot", pytest.approx([0.855, 0.64125]))
-    assert dotted.customdata[-1] == ", 95 % 54.1% to 74.1%, 4 at risk"
+    assert (dotted.line.dash, list(dotted.y)) == ("dot", pytest.approx([0.855, 0.64125, 0.4275, 0.21375]))
+    assert dotted.customdata[1] == ", 95 % 54.1% to 74.1%, 4 at risk"
 
 
 def test_the_interval_and_the_numbers_at_risk_are_drawn() -> None:
     made = survival(ROWS, "hazard")
     assert made is not None
     low, high = (each for each in made.data if each.hoverinfo == "skip")
-    assert [round(up - down, 4) for up, down in zip(high.y, low.y, strict=True)] == [0.2, 0.2, 0.2]
+    assert [round(up - down, 4) for up, down in zip(high.y, low.y, strict=True)] == [0.2] * 5
     (at_risk,) = (each for each in made.data if each.yaxis == "y2")
-    assert list(at_risk.y) == [20, 10, 4]
+    assert list(at_risk.y) == [20, 10, 4, 3, 2]
 
 
 def test_four_sizes_at_most_are_drawn() -> None:
-    rows = pl.concat([curve(f"s{n}", [50] * n) for n in range(3, 8)] + [curve("pooled", [50] * 25)])
-    assert drawn_sizes(rows) == ["s4", "s5", "s6", "s7"]
-    assert left_out(rows).endswith("Not drawn, fewer interruptions than those above: s3, pooled.")
+    sizes = {"s5": 5, "s6": 6, "s7": 7, "over 128": 8, "pooled": 25}
+    rows = pl.concat([curve(size, [50] * n) for size, n in sizes.items()])
+    assert drawn_sizes(rows) == ["s5", "s6", "s7", "over 128"]
+    assert left_out(rows).endswith("Not drawn, fewer interruptions than those above: pooled.")
