@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from app.explorer import components, wording
 from app.explorer.page import Page, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
+from app.explorer.slowing import SLOWED, slowed, slowing
+from app.explorer.tasks import Task, listed
 from app.results import advice, headline_text
 from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged as judged_window
@@ -46,17 +48,6 @@ LAST_DAY = "Interruptions of the last 24 hours"
 
 OLD = timedelta(days=2)
 """Data that end so long ago are worth a word."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """Something that a person should do now: what, why, the command, and the page with more, by its name."""
-
-    what: str
-    why: str
-    command: str = ""
-    href: str = ""
-    page: str = ""
 
 
 def last_days(view: View) -> tuple[Window, Window]:
@@ -168,22 +159,7 @@ def _needs(tasks: list[Task], view: View) -> Component:
     if not tasks:
         nothing = "Nothing that Trackside can see: no lemon, no refuted claim, and the data are computed."
         return components.panel("What needs a person now", html.P(nothing, className="nothing"))
-    items = [
-        html.Li(
-            [
-                html.Div(
-                    [html.B(each.what), components.link(each.page, each.href) if each.href else None],
-                    className="blame-head",
-                ),
-                html.P(each.why, className="small"),
-                components.code(view.completed(each.command)) if each.command else None,
-            ]
-        )
-        for each in tasks
-    ]
-    return components.panel(
-        "What needs a person now", html.Ol(items, className="blame tasks"), note="Trackside only prints the commands."
-    )
+    return components.panel("What needs a person now", listed(tasks, view), note="Trackside only prints the commands.")
 
 
 # What changed ---------------------------------------------------------------------------------------------------
@@ -286,6 +262,7 @@ PAGE = Page(
     sections=lambda _: (
         Section("needs", "What needs a person now", _tasks, _needs, span=6),
         Section("changes", "What changed since yesterday", _changes, _changed, span=6),
+        Section("slowed", SLOWED, slowing, slowed, height=90),
         Section(
             "last-day",
             LAST_DAY,

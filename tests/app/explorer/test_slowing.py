@@ -1,0 +1,65 @@
+"""What Today says of stragglers and anomalies: by cost, with links, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import polars as pl
+from dash import html
+
+from app.explorer import slowing
+from app.explorer.slowing import Slowing, slowed
+from tests.app.explorer.test_pages import components, words
+from tests.app.explorer.test_today import END, VIEW
+
+if TYPE_CHECKING:
+    import pytest
+
+    from queries.reader import Reader
+
+SESSION = {"run_id": "pretrain", "session": "7", "cause": "node", "nodes": "n5", "lost_gpu_s": 3600.0 * 149,
+           "reason": "its slowest rank computes 30.9 % longer than the middle one"}  # fmt: skip
+RUN = {"run_id": "sft", "slow_gpu_s": 3600.0 * 12}
+NODE = {"node": "n1", "what": "SM clock of GPU 5 -11.9 % against its past", "since": END, "until": END, "runs": "sft"}
+
+
+def ledger(slow_gpu_s: dict[str, float]) -> pl.DataFrame:
+    return pl.DataFrame({"subject": list(slow_gpu_s), "straggling_gpu_seconds": list(slow_gpu_s.values())})
+
+
+def test_nothing_that_slows_is_no_panel() -> None:
+    made = slowed(Slowing([], [], []), VIEW)
+    assert isinstance(made, html.Div)
+    assert getattr(made, "children", None) is None
+
+
+def test_what_slows_comes_with_its_cost_and_its_link() -> None:
+    made = slowed(Slowing([SESSION], [NODE], [RUN]), VIEW)
+    output = words(made)
+    assert "pretrain: its ranks waited (slow node n5)" in output
+    assert "149.0 GPU-h: its slowest rank computes 30.9 % longer" in output
+    assert "sft: slow steps" in output
+    assert "12.00 GPU-h in steps" in output
+    assert "SM clock of GPU 5 -11.9 % against its past" in output
+    hrefs = [each.href for each in components(made) if hasattr(each, "href")]
+    period = "since=2026-10-01"
+    assert hrefs == [
+        f"/anomalies?{period}",
+        f"/node?{period}&node=n5",
+        f"/run?{period}&id=sft",
+        f"/node?{period}&node=n1",
+    ]
+
+
+def test_several_slow_nodes_lead_to_the_run() -> None:
+    made = slowed(Slowing([SESSION | {"nodes": "n5 n6"}], [], []), VIEW)
+    assert "/run?since=2026-10-01&id=pretrain" in [getattr(each, "href", "") for each in components(made)]
+    assert "scontrol" not in words(made)
+
+
+def test_slow_steps_below_a_gpu_hour_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ledger({"much": 7200.0, "most": 9000.0, "little": 60.0, "none": 0.0})
+    monkeypatch.setattr(slowing, "ledger_sums", lambda *_: rows)
+    found = slowing.slow_runs(cast("Reader", None), replace(VIEW.window, until=END))
+    assert [row["run_id"] for row in found] == ["most", "much"]
