@@ -1,8 +1,8 @@
 r"""Logs that were exported as one JSON document, as lines with their times.
 
 `gcloud logging read --format json` and `jq -s` write an array of entries; the interfaces of Cloud Logging (`entries`),
-CloudWatch Logs (`events`), Elasticsearch and OpenSearch (`hits`) and Loki (`data.result`) answer with an object that
-holds them. Whatever their order, the lines are in order of time.
+CloudWatch Logs (`events`; `results` of its Insights), Elasticsearch and OpenSearch (`hits`), Datadog (`data`) and Loki
+(`data.result`) answer with an object that holds them. Whatever their order, the lines are in order of time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 _ARRAY: Final = re.compile(rb"\s*\[\s*\{")
-_ANSWER: Final = re.compile(rb'\s*\{(?s:.*?)"(?:entries|events|hits|result)"\s*:\s*[\[{]')
-_HAS_TEXT: Final = re.compile(rb'"(?:' + "|".join(TEXTS).encode() + rb')"\s*:\s*["\[]')
-_HAS_TIME: Final = re.compile(rb'"(?:' + "|".join(map(re.escape, TIMES)).encode() + rb')"\s*:\s*["\d]')
+_ANSWER: Final = re.compile(rb'\s*\{(?s:.*?)"(?:entries|events|hits|results?|data)"\s*:\s*[\[{]')
+_HAS_TEXT: Final = re.compile(rb'"(?:' + "|".join(TEXTS).encode() + rb')"\s*:\s*["\[]|"field"\s*:\s*"@message"')
+_HAS_TIME: Final = re.compile(
+    rb'"(?:' + "|".join(map(re.escape, TIMES)).encode() + rb')"\s*:\s*["\d]|"field"\s*:\s*"@timestamp"'
+)
 _LOKI: Final = re.compile(rb'"values"\s*:\s*\[\s*\[\s*"\d+"\s*,\s*"')
 
 LARGEST: Final = 1 << 30
@@ -43,13 +45,21 @@ class _Hits(msgspec.Struct):
     hits: list[msgspec.Raw] = []
 
 
+class _Field(msgspec.Struct):
+    """One value of a row of CloudWatch Logs Insights."""
+
+    field: str
+    value: str
+
+
 class _Answer(msgspec.Struct):
     """What the interfaces answer with, each in its own place."""
 
     entries: list[msgspec.Raw] = []
     events: list[msgspec.Raw] = []
     hits: _Hits = msgspec.field(default_factory=_Hits)
-    data: _Result = msgspec.field(default_factory=_Result)
+    results: list[list[_Field]] = []
+    data: list[msgspec.Raw] | _Result = []
 
 
 def lines_of_export(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | None:
@@ -102,6 +112,10 @@ def _entries(text: bytes) -> Iterator[Any]:
             return
         answer = msgspec.json.decode(text, type=_Answer)
         yield from chain(answer.entries, answer.events, answer.hits.hits)
+        yield from (msgspec.json.encode({one.field: one.value for one in row}) for row in answer.results)
+        if isinstance(answer.data, list):
+            yield from answer.data
+            return
         for stream in answer.data.result:
             for nanoseconds, line, *_ in stream.values:
                 yield text_and_time(b'{"ts":%s,"line":%s}' % (bytes(nanoseconds), bytes(line))) or line

@@ -1,9 +1,9 @@
-r"""Lines that containerd has cut at 16 KiB, put together again: those of a program's progress bar are endless.
+r"""Lines that containerd or Docker cut at 16 KiB, put together again: those of a program's progress bar are endless.
 
     2026-10-01T08:00:00.5Z stdout P the beginning of a line
     2026-10-01T08:00:01.5Z stdout F and its end
 
-What follows the last carriage return of a part goes before the part behind it, of the same stream, with whose time it
+Docker's `json-file` marks a piece by nothing but its length, and that its text has no line end. What follows the last carriage return of a part goes before the part behind it, of the same stream, with whose time it
 was complete. The number of lines stays, but that a part without an end comes last in its log, as a cut line.
 """
 
@@ -39,47 +39,74 @@ def joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
     >>> list(joined([day + b"1Z stdout P 10%\r20"]))
     [b'2026-10-01T08:00:01Z stdout F 10%\n2026-10-01T08:00:01Z stdout F 20']
     """
-    parts: dict[bytes, _Part] = {}
+    pieces = Pieces()
     rest = b""
     for chunk in chunks:
         data = rest + chunk
         whole = data.rfind(b"\n") + 1
         lines, rest = data[:whole], data[whole:]
-        if parts or b" P " in lines:
-            lines = b"".join(_whole(line, parts) + b"\n" for line in lines.split(b"\n")[:-1])
+        if pieces.are_open or b" P " in lines:
+            lines = b"".join(_whole(line, pieces) + b"\n" for line in lines.split(b"\n")[:-1])
         if lines:
             yield lines
-    cut = [_whole(rest, parts)] if rest else []
-    cut += [part.before + b"F " + part.kept for part in parts.values()]
+    cut = [_whole(rest, pieces)] if rest else []
+    cut += pieces.left()
     if cut:
         yield b"\n".join(cut)
 
 
-class _Part(NamedTuple):
-    """What is kept of the parts of a line whose end has not come yet, and the stamp and stream of the last of them."""
+class _Piece(NamedTuple):
+    """What is kept of the pieces of a line whose end has not come yet, and what stands before the text of the last."""
 
     before: bytes
     kept: bytes
 
 
-_NOTHING: Final = _Part(b"", b"")
+_NOTHING: Final = _Piece(b"", b"")
 
 
-def _whole(line: bytes, parts: dict[bytes, _Part]) -> bytes:
-    """A line behind what is kept of the parts before it; what is to be kept of it is taken out.
+class Pieces:
+    """The open lines of a log, of each stream one."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, _Piece] = {}
+
+    @property
+    def are_open(self) -> bool:
+        """Whether a line waits for its end."""
+        return bool(self._open)
+
+    def whole(self, stream: bytes, before: bytes, text: bytes, *, goes_on: bool) -> bytes:
+        """A line behind the pieces before it; what is to be kept of one that goes on is taken out.
+
+        Args:
+            stream: the program's output that it is of.
+            before: what stands before the text.
+            text: the piece, without a line end.
+            goes_on: whether it is not the last one of its line.
+        """
+        text = self._open.pop(stream, _NOTHING).kept + text
+        if goes_on:
+            done, _, kept = text.rpartition(b"\r")
+            if len(kept) <= LARGEST:
+                self._open[stream] = _Piece(before, kept)
+                text = done
+        return before + text
+
+    def left(self) -> list[bytes]:
+        """The lines whose end has not come."""
+        return [piece.before + piece.kept for piece in self._open.values()]
+
+
+def _whole(line: bytes, pieces: Pieces) -> bytes:
+    """A line of containerd, put together; any other as it is.
 
     Args:
         line: without its end.
-        parts: by the stream, what is kept.
+        pieces: gets what is to be kept of it.
     """
     match = _LINE.match(line)
     if match is None:
         return line
     before, stream, kind, text = match.groups()
-    text = parts.pop(stream, _NOTHING).kept + text
-    if kind == b"P":
-        done, _, kept = text.rpartition(b"\r")
-        if len(kept) <= LARGEST:
-            parts[stream] = _Part(before, kept)
-            text = done
-    return before + b"F " + text
+    return pieces.whole(stream, before + b"F ", text, goes_on=kind == b"P")

@@ -1,33 +1,39 @@
 r"""Lines of a log that a container runtime or a collector has put into JSON objects, as the lines with their times.
 
-Docker's `json-file`, journald (`-o json`), Cloud Logging, Loki (`logcli -o jsonl`), Fluent Bit and programs that log
-JSON all write an object a line that has a text and a time. The time goes before the text, where every reader of text
+Docker's `json-file`, journald (`-o json`), Cloud Logging, Loki (`logcli -o jsonl`), Fluent Bit, Splunk and programs
+that log JSON all write an object a line that has a text and a time. The time goes before the text, where every reader of text
 finds it; a line that is no such object stays as it is. Documents that hold many of them: `exported`.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ingest.runlog.envelopes.partial_lines import is_of_containerd, joined
+from ingest.runlog.envelopes.partial_lines import Pieces, is_of_containerd, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-TEXTS: Final = ("log", "textPayload", "MESSAGE", "line", "message", "msg")
+TEXTS: Final = ("log", "textPayload", "MESSAGE", "line", "message", "msg", "@message", "_raw")
 """Keys of the text."""
 
-TIMES: Final = ("time", "timestamp", "__REALTIME_TIMESTAMP", "@timestamp", "asctime", "date", "ts")
+TIMES: Final = ("time", "timestamp", "__REALTIME_TIMESTAMP", "@timestamp", "asctime", "date", "ts", "_time")
 """Keys of the time: ISO 8601, or a number since 1970 in seconds or something finer."""
 
-PAYLOADS: Final = ("jsonPayload", "_source")
-"""Keys of an object within, which has the text and maybe the time: of Cloud Logging, of Elasticsearch."""
+PAYLOADS: Final = ("jsonPayload", "_source", "result", "attributes")
+"""Keys of an object within, which has the text and maybe the time: of Cloud Logging, Elasticsearch, Splunk, Datadog."""
+
+DOCKERS_PIECE: Final = 1 << 14
+"""Bytes of text at which Docker cuts a line; only the last piece ends in a line end."""
 
 _FINER: Final = 1e11
 """A larger number counts milliseconds, or something a thousand times finer, and so on."""
+
+_OF_CLOUDWATCH: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}")
 
 _Value = str | int | float | None
 _FIELDS: Final = {
@@ -41,6 +47,15 @@ _Object = msgspec.defstruct(
 )
 
 
+class _OfDocker(msgspec.Struct):
+    """What Docker adds to a piece of a line."""
+
+    log: str
+    stream: str
+
+
+
+
 def unwrapping(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | None:
     r"""What takes a log that begins like this out of its objects; None where its lines are none.
 
@@ -51,7 +66,7 @@ def unwrapping(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | No
     first = next((line for line in head.split(b"\n") if line.strip()), b"")
     if is_of_containerd(first):
         return joined
-    return None if _line(first) is None else unwrapped
+    return None if _line(first, Pieces()) is None else unwrapped
 
 
 def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -61,20 +76,41 @@ def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
     [b'2026-10-01T08:00:00Z step 1\n', b'{"log":"cut']
     """
     rest = b""
+    pieces = Pieces()
     for chunk in chunks:
         data = rest + chunk
         whole = data.rfind(b"\n") + 1
         rest = data[whole:]
         if whole:
-            yield b"".join((_line(line) or line) + b"\n" for line in data[:whole].split(b"\n")[:-1])
-    if rest:
-        yield _line(rest) or rest
+            yield b"".join((_line(line, pieces) or line) + b"\n" for line in data[:whole].split(b"\n")[:-1])
+    cut = [_line(rest, pieces) or rest] if rest else []
+    cut += pieces.left()
+    if cut:
+        yield b"\n".join(cut)
 
 
-def _line(line: bytes) -> bytes | None:
-    """The text in an object with its time; None where it has none of both."""
-    found = text_and_time(line) if line.startswith(b"{") else None
-    return None if found is None else stamped(*found)
+def _line(line: bytes, pieces: Pieces) -> bytes | None:
+    """The text in an object with its time, put together where Docker cut it; None where it has none of both."""
+    if not line.startswith(b"{"):
+        return None
+    found = text_and_time(line)
+    if found is None:
+        return None
+    if pieces.are_open or len(line) > DOCKERS_PIECE:
+        return _whole(line, found[1], pieces) or stamped(*found)
+    return stamped(*found)
+
+
+def _whole(line: bytes, time: str, pieces: Pieces) -> bytes | None:
+    """A line of Docker behind the pieces before it, with the time of this one; None: it is none."""
+    try:
+        entry = _OF_DOCKER.decode(line)
+    except msgspec.DecodeError:
+        return None
+    text = entry.log.encode(errors="replace")
+    goes_on = len(text) >= DOCKERS_PIECE and not text.endswith(b"\n")
+    text = text if goes_on else text.rstrip()
+    return pieces.whole(entry.stream.encode(), time.encode() + b" ", text.replace(b"\n", b"\r"), goes_on=goes_on)
 
 
 def stamped(text: str, time: str) -> bytes:
@@ -99,7 +135,7 @@ def _parts(entry: bytes | msgspec.Raw) -> tuple[str | None, str | None]:
     found = _DECODER.decode(entry)
     texts = (_text(getattr(found, f"text_{n}")) for n in range(len(TEXTS)))
     text = next((each for each in texts if each is not None), None)
-    times = (_time(_value(getattr(found, f"time_{n}"))) for n in range(len(TIMES)))
+    times = (_time(_value(getattr(found, f"time_{n}")), key) for n, key in enumerate(TIMES))
     time = next((each for each in times if each is not None), None)
     payload = next((raw for n in range(len(PAYLOADS)) if (raw := getattr(found, f"payload_{n}"))), None)
     if payload is None or (text is not None and time is not None):
@@ -109,6 +145,7 @@ def _parts(entry: bytes | msgspec.Raw) -> tuple[str | None, str | None]:
 
 
 _DECODER: Final = msgspec.json.Decoder(_Object)
+_OF_DOCKER: Final = msgspec.json.Decoder(_OfDocker)
 
 
 def _text(raw: msgspec.Raw) -> str | None:
@@ -125,14 +162,16 @@ def _value(raw: msgspec.Raw) -> _Value:
     return value if isinstance(value, (str, int, float)) else None
 
 
-def _time(value: _Value) -> str | None:
-    """A time as a log writes it.
+def _time(value: _Value, key: str = "time") -> str | None:
+    """A time as a log writes it; in a table of CloudWatch it has no zone, and is in UTC.
 
     >>> _time("2026-10-01T08:00:00Z"), _time(1790841600.5), _time("1790841600500000"), _time("soon")
     ('2026-10-01T08:00:00Z', '2026-10-01T08:00:00.500000Z', '2026-10-01T08:00:00.500000Z', None)
+    >>> _time("2026-10-01 08:00:00.500", "@timestamp"), _time("2026-10-01 08:00:00.500")
+    ('2026-10-01 08:00:00.500Z', '2026-10-01 08:00:00.500')
     """
     if isinstance(value, str) and value[:2] == "20" and value[4:5] in {"-", "/"}:
-        return value
+        return f"{value}Z" if key == "@timestamp" and _OF_CLOUDWATCH.fullmatch(value) else value
     try:
         number = float(value)  # type: ignore[arg-type]  # what is no number raises
         while number > _FINER:

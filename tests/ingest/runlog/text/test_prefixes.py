@@ -109,6 +109,19 @@ def test_lines_that_containerd_cut_are_whole_again() -> None:
         assert values(parsed)[1:] == values(WHOLE[name])[1:], name
 
 
+def test_lines_that_docker_cut_are_whole_again() -> None:
+    for name in FEW:
+        pieces = []
+        for n, line in enumerate(lines_of(name), 1):
+            drawn = "20%|██   | 1/9\r" * 1_000  # more than 16 KiB, less than twice that
+            text = (drawn + line).encode()
+            place = len(text) - len(line) // 2
+            pieces += [docker(n, text[place - 16_384 : place].decode(errors="replace"))]
+            pieces += [docker(n, "a warning\n").replace("stdout", "stderr"), docker(n, text[place:].decode())]
+        parsed = read("\n".join(pieces) + "\n", timezone=None, facts=FACTS)
+        assert values(parsed)[1:] == values(parsed_of(name, lines_of(name)))[1:], name
+
+
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_format_of_ones_own_is_read_behind_prefixes(prefix: str) -> None:
     """Its pattern begins where the line does: the blank behind a prefix is the prefix's."""
@@ -150,7 +163,11 @@ def fluent_bit(n: int, line: str) -> str:
     return json.dumps({"date": at(n).timestamp(), "log": line})
 
 
-@pytest.mark.parametrize("collector", [docker, journald, cloud_logging, loki, fluent_bit])
+def splunk(n: int, line: str) -> str:
+    return json.dumps({"preview": False, "result": {"_raw": line, "_time": f"{at(n):%Y-%m-%dT%H:%M:%S}.000+00:00"}})
+
+
+@pytest.mark.parametrize("collector", [docker, journald, cloud_logging, loki, fluent_bit, splunk])
 def test_lines_in_json_are_read_with_their_times(collector: Callable[[int, str], str]) -> None:
     for name in FEW:
         lines = lines_of(name)
@@ -188,7 +205,21 @@ def loki_query(entries: list[tuple[int, str]]) -> str:
     return json.dumps({"status": "success", "data": {"resultType": "streams", "result": halves}})
 
 
-EXPORTS = (gcloud, gcloud_of_json, cloudwatch, elasticsearch, loki_query)
+def insights(entries: list[tuple[int, str]]) -> str:
+    rows = [{"@timestamp": f"{at(n):%Y-%m-%d %H:%M:%S}.000", "@message": line} for n, line in reversed(entries)]
+    return json.dumps({"results": [[{"field": key, "value": row[key]} for key in row] for row in rows]})
+
+
+def insights_table(entries: list[tuple[int, str]]) -> str:
+    return json.dumps([{"@timestamp": f"{at(n):%Y-%m-%d %H:%M:%S}.000", "@message": line} for n, line in entries])
+
+
+def datadog(entries: list[tuple[int, str]]) -> str:
+    attributes = [{"timestamp": f"{at(n):%Y-%m-%dT%H:%M:%S}.000Z", "message": line} for n, line in entries]
+    return json.dumps({"data": [{"id": "x", "type": "log", "attributes": each} for each in attributes]})
+
+
+EXPORTS = (gcloud, gcloud_of_json, cloudwatch, insights, insights_table, datadog, elasticsearch, loki_query)
 
 
 @pytest.mark.parametrize("export", EXPORTS)
