@@ -70,11 +70,12 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window, facts: Sequence
 
 @none_of("executed")
 def _with_facts(executed: pl.DataFrame, sessions: pl.DataFrame, facts: tuple[str, ...]) -> pl.DataFrame:
-    known = sessions.with_columns(_gpus()).select("session", *facts, "logged_gpus")
+    known = sessions.with_columns(sized_gpus()).select("session", *facts, "logged_gpus")
     return executed.join(known, on="session").with_columns(run_id="run")
 
 
-def _gpus() -> tuple[pl.Expr, pl.Expr]:
+def sized_gpus() -> tuple[pl.Expr, pl.Expr]:
+    """GPUs of a session (`n_gpus`): those of its attempt where it logs alone there; and those that it logs itself."""
     alone = pl.col("stream").n_unique().over(list(frames.ATTEMPT_KEY)) == 1
     whole = pl.when(alone & (pl.col("milli_gpus") > 0)).then(pl.col("milli_gpus") / 1000)
     return pl.coalesce(whole, pl.col("n_gpus").cast(pl.Float64)).alias("n_gpus"), pl.col("n_gpus").alias("logged_gpus")

@@ -22,12 +22,19 @@ MIN_BLOCKS: Final = 20
 """Fewest blocks of steps behind an error: as of an MFU."""
 
 
-def run_speeds(steps: pl.DataFrame) -> pl.DataFrame:
+def has_speed() -> pl.Expr:
+    """Whether a step has tokens, GPUs and a length."""
+    return ((pl.col("tokens") > 0) & (pl.col("wall_s") > 0) & (pl.col("n_gpus") > 0)).fill_null(value=False)
+
+
+def run_speeds(steps: pl.DataFrame, timed_alone: pl.DataFrame | None = None) -> pl.DataFrame:
     """The kept steps of each run, put together by recipe, number of GPUs and global batch.
 
     Args:
         steps: `metrics.mfu.mfu.step_mfu`'s rows with `frames.RECIPE`: `cluster`, `run_id`, `ts`, `tokens`, `wall_s`,
             `n_gpus`, `flop`, `peak_flop` and facts of the sessions. Steps without tokens, GPUs or length count not.
+        timed_alone: rows like them, without tokens and with a length of 0, of runs of which no step has a speed: each
+            such run is a row with 0 steps, for its time to the target.
 
     Returns:
         `cluster`, `run_id`, `label` (the recipe in words), `recipe` (its name), `gpu_model`, `n_gpus`,
@@ -35,7 +42,9 @@ def run_speeds(steps: pl.DataFrame) -> pl.DataFrame:
         `learning_rate`, `time_factor`, `n`, `tokens`, `wall_s`, `gpu_s`, `flop`, `peak_flop` (null where no step has
         an MFU), `first` (beginning of its first step) and `blocks` (tokens and GPU-seconds of blocks of steps).
     """
-    timed = steps.filter((pl.col("tokens") > 0) & (pl.col("wall_s") > 0) & (pl.col("n_gpus") > 0))
+    timed = steps.filter(has_speed())
+    if timed_alone is not None and timed_alone.height:
+        timed = pl.concat([timed, timed_alone], how="diagonal_relaxed")
     samples = pl.coalesce("global_batch", pl.col("tokens") / pl.when(pl.col("seq_len") > 0).then("seq_len"))
     key = ["cluster", "run_id", "label", "n_gpus", "batch"]
     labelled = timed.with_columns(batch=samples.round(6)).join(
@@ -50,7 +59,7 @@ def run_speeds(steps: pl.DataFrame) -> pl.DataFrame:
         .with_columns(_block=place)
         .group_by(*key, "_block", maintain_order=True)
         .agg(
-            n=pl.len().cast(pl.Int64),
+            n=(pl.col("wall_s") > 0).sum().cast(pl.Int64),
             first=pl.col("ts").min(),
             tokens=exact_sum(pl.col("tokens")),
             wall_s=exact_sum(pl.col("wall_s")),
@@ -110,6 +119,7 @@ def _label(facts: Mapping[str, Any]) -> str:
 
 def rate(runs: pl.DataFrame) -> Estimate | None:
     """Tokens per second of a GPU over the runs: of several by how they differ, of one by blocks of its steps."""
+    runs = runs.filter(pl.col("gpu_s") > 0)
     if runs.height > 1:
         return estimate(runs["tokens"].to_list(), runs["gpu_s"].to_list(), "runs")
     return _over_blocks(runs) if runs.height else None

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from app.results.mfu import flop_convention, kept_steps
+from app.results.mfu import flop_convention, kept_steps, sized_gpus
 from app.results.runs.run_logs import computed_logs
 from metrics import frames
 from metrics.mfu.mfu import FACTS, step_mfu
-from metrics.scaling.speeds import run_speeds
+from metrics.scaling.speeds import KEY, has_speed, run_speeds
 from metrics.scaling.target import logged_times, token_times
 
 if TYPE_CHECKING:
@@ -33,13 +33,28 @@ def scaling_runs(
         convention: of the FLOP of an MFU, by default the configured one.
 
     Returns:
-        `metrics.scaling.speeds.run_speeds`'s rows with `status` and `seconds` of the time to the target.
+        `metrics.scaling.speeds.run_speeds`'s rows with `status` and `seconds` of the time to the target. A run whose
+        log records its time, and of which no step has tokens and a length, has a row without a speed.
     """
     kept = _steps(source, window)
     used = convention or flop_convention(source, window.cluster)
     times = logged_times(_events(source, window.cluster)) if tokens is None else token_times(kept, tokens)
-    runs = run_speeds(step_mfu(kept, convention=used))
+    steps = step_mfu(kept, convention=used)
+    runs = run_speeds(steps, _timed_alone(source, window, steps, times) if tokens is None else None)
     return runs.join(times, on=["cluster", "run_id"], how="left", maintain_order="left")
+
+
+def _timed_alone(source: Source, window: Window, steps: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """The sessions of runs with a time of which no step has a speed, as rows of steps without tokens and length."""
+    sessions = computed_logs(source, window.cluster)[0].sessions
+    low, high = frames.instant(window.since), frames.instant(window.until)
+    inside = sessions.filter((pl.col("started_at") >= low) & (pl.col("started_at") < high))
+    lacking = inside.with_columns(sized_gpus(), run_id="run", ts="started_at").filter(pl.col("n_gpus") > 0)
+    without = lacking.join(times, on=["cluster", "run_id"], how="semi")
+    without = without.join(steps.filter(has_speed()), on=["cluster", "run_id"], how="anti", maintain_order="left")
+    columns = ("cluster", "run_id", "ts", "n_gpus", *frames.RECIPE, *(name for name in KEY if name != "recipe"))
+    empty = [pl.lit(None, pl.Float64).alias(name) for name in ("tokens", "mfu", "flop", "peak_flop")]
+    return without.select(*columns, *empty, wall_s=pl.lit(0.0)).unique(["run_id", "n_gpus", *KEY], maintain_order=True)
 
 
 def _events(source: Source, cluster: str) -> pl.DataFrame:

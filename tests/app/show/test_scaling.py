@@ -60,6 +60,27 @@ def test_sizes_have_speed_efficiency_and_time(root: Path, capsys: pytest.Capture
     assert "learning rate is unknown (linear-scaling rule: x2)" in text
 
 
+def test_a_log_without_tokens_has_its_time_to_train(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An image model: its samples have no tokens, and the official time is in the log all the same."""
+    own = str(shutil.copytree(root, tmp_path / "w"))
+    log, accounting = tmp_path / "result_0.txt", tmp_path / "sacct.txt"
+    run = MlperfRun(step_s=10.0, benchmark="retinanet")
+    log.write_text(run.text().replace("max_sequence_length", "image_size"))
+    begin, end = (BEGIN_MS // 1000 + seconds for seconds in (0, 600))
+    accounting.write_text(
+        "JobID|JobIDRaw|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList\n"
+        f"99|99|Acme|COMPLETED|{begin}|{begin}|{end}|4|gres/gpu=32|o[1-4]\n"
+    )
+    for source in (["slurm", str(accounting)], ["runlog", str(log), "--cluster", "Acme", "--set", "job_id=99"]):
+        assert cli.main(["ingest", *source, "--warehouse", own]) == 0
+    assert cli.main(["compute", "--warehouse", own]) == 0
+    (row,) = (row for row in rows_of(tmp_path / "w", capsys) if row["n_gpus"] == 32 and "retinanet" in row["recipe"])
+    assert (row["n"], row["steps"], row["tokens_per_gpu_s"]) == (1, 0, None)
+    assert row["time_to_train_s"] == pytest.approx(6 * 10 + 2 * 40)
+
+
 def test_a_slower_recipe_is_named_with_its_day_and_what_changed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(root, capsys, "--by", "day")
     assert "on 16 GPUs is 20.0 % slower from 2025-05-01 on; since then nodes: new " in text
