@@ -68,6 +68,10 @@ class Steps:
         last: the highest one.
         median_s: median duration, null where no step records one.
         checkpoints: saves.
+        between: numbers of steps between what one process logged and what a later one did: they are in no log.
+        before: steps that processes may have run again before the first value that they logged, where only every n-th
+            step has one.
+        earlier: whether the log begins in the middle of training: steps before its first one are not in it.
     """
 
     executed: int
@@ -76,6 +80,9 @@ class Steps:
     last: int
     median_s: float | None
     checkpoints: int
+    between: int = 0
+    before: int = 0
+    earlier: bool = False
 
 
 @dataclass(frozen=True)
@@ -324,7 +331,30 @@ def _steps(mine: pl.DataFrame, checkpoints: int) -> Steps:
         last=pl.col("step").max(),
         median_s=pl.col("duration_s").median(),
     ).row(0, named=True)
-    return Steps(**row, checkpoints=checkpoints)
+    return Steps(**row, checkpoints=checkpoints, **_not_logged(mine))
+
+
+def _not_logged(mine: pl.DataFrame) -> dict[str, Any]:
+    """Steps that no log of a run has: `between` its processes, `before` the first value of a later one, and `earlier`.
+
+    Of every n-th step alone there is a value (a loss); a first step that has one stands for itself, and not for the
+    steps between the checkpoint that its process loaded and itself.
+    """
+    step, has_value = pl.col("step"), pl.col("loss").is_not_null()
+    sessions = mine.sort("ts", "step").group_by("session", "stream", maintain_order=True).agg(
+        first=step.first(),
+        last=step.max(),
+        is_alone=has_value.first(),
+        apart=step.filter(has_value).diff().filter(step.filter(has_value).diff() > 0).median(),
+    )
+    reached = pl.col("last").cum_max().shift(1).over("stream")
+    before = pl.min_horizontal(pl.col("first") - 1, reached) - (pl.col("first") - pl.col("apart").cast(pl.Int64))
+    own = pl.when("is_alone").then("apart")
+    return sessions.select(
+        earlier=pl.col("first").first() > pl.coalesce(own, pl.lit(1.0)).first(),
+        between=(pl.col("first") - reached - 1).clip(lower_bound=0).sum(),
+        before=before.filter(pl.col("is_alone") & (pl.col("apart") > 1) & reached.is_not_null()).clip(lower_bound=0).sum(),
+    ).row(0, named=True)
 
 
 # --- telemetry -------------------------------------------------------------------------------------------------------

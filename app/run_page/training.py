@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 from app.formatting import duration
 from app.results.mfu import headline_mfu
 from app.run_page import texts
+from ingest.counted import counted
 from metrics.mfu.remark import beyond_peak
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
+    from collections.abc import Iterator
+
+    from app.run_page.contents import Contents, Row, Steps
     from app.run_page.lines import Page
 
 
@@ -22,7 +25,10 @@ def training(page: Page, contents: Contents) -> None:
     page.heading("Training, by its log")
     each = "" if steps.median_s is None else f", median {duration(steps.median_s)}"
     lost = f"{steps.lost:,} lost" if steps.lost else "none lost"
+    lost += " of those that are logged" if steps.between or steps.before else ""
     page.fact("Steps", f"{steps.executed:,} executed ({steps.first:,} to {steps.last:,}), {lost}{each}")
+    for text in _not_logged(steps):
+        page.fact("", text)
     _layout(page, contents)
     _mfu(page, contents)
     _printed(page, contents)
@@ -32,6 +38,22 @@ def training(page: Page, contents: Contents) -> None:
             "Job goodput", f"{texts.share(goodput['value'])} of the time since its first process, as Google defines it"
         )
     _checkpoints(page, contents)
+
+
+def _not_logged(steps: Steps) -> Iterator[str]:
+    """What is unknown of the steps that no log has: of the beginning, and of processes that were killed."""
+    if steps.earlier:
+        yield f"the log begins at step {steps.first:,}: what was executed before is in another run's log, or in none"
+    if steps.between:
+        yield (
+            f"{counted(steps.between, 'step')} between its processes: in no log that is loaded, since a killed process "
+            "had not written them yet, or its log is another; how many more were lost cannot be known"
+        )
+    if steps.before:
+        yield (
+            f"up to {steps.before:,} more were run again: not every step has a value, and what a process did before the "
+            "first that has one is in no log, nor what a killed one did behind its last"
+        )
 
 
 def _mfu(page: Page, contents: Contents) -> None:
