@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,6 +100,8 @@ class Contents:
         interruptions: as `priced_interruptions` returns them.
         restarts: rows of `every_restart`.
         steps: None without a log.
+        gone_before: the run that its log may go on from, with its `last_step`; None: the log begins with training, or
+            no run is called alike.
         goodput: its row of `job_accounts`.
         mfu: rows of `mfu_run_rows`.
         log_lacks: facts that MFU needs and that no process of the run logs.
@@ -127,6 +130,7 @@ class Contents:
     interruptions: list[Row] = field(default_factory=list)
     restarts: list[Row] = field(default_factory=list)
     steps: Steps | None = None
+    gone_before: Row | None = None
     goodput: Row | None = None
     mfu: list[Row] = field(default_factory=list)
     log_lacks: tuple[str, ...] = ()
@@ -184,6 +188,8 @@ def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None 
     source = OneRun(reader, choice.cluster, choice.run_id)
     logs = source.query("run_sessions", cluster=choice.cluster)["run_id"].to_list()
     jobs = [] if choice.logged_only else [row["job_id"] for row in contents.attempts]
+    if contents.steps is not None and contents.steps.earlier:
+        contents = replace(contents, gone_before=_gone_before(reader, choice, contents))
     name = (*logs, *jobs, choice.run_id)[0]
     hangs = StepRules(rules.hang_steps, rules.hang_min_s)
     stragglers, stalls = slowness(source, contents.window, name, hangs)
@@ -219,6 +225,25 @@ def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
         checkpoints=_row(checkpoint_rows(source, window).filter(mine)) if "steps" in logged else None,
         recorded=_recorded(source, window),
         warnings=_warnings(source, cluster),
+    )
+
+
+NUMBERS: Final = r"\d+|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+"""What differs between the names that PyTorch's SummaryWriter and Lightning give to the processes of one training."""
+
+
+def _gone_before(reader: Reader, choice: RunChoice, contents: Contents) -> Row | None:
+    """The run that may be the same training before it was started again; None: none is called alike."""
+    return _row(
+        reader.query(
+            "run_gone_before",
+            cluster=choice.cluster,
+            run_id=choice.run_id,
+            numbers=NUMBERS,
+            alike=re.sub(NUMBERS, "#", choice.run_id),
+            begin=contents.run["started_at"],
+            first_step=contents.steps.first if contents.steps else 0,
+        )
     )
 
 

@@ -27,7 +27,7 @@ def training(page: Page, contents: Contents) -> None:
     lost = f"{steps.lost:,} lost" if steps.lost else "none lost"
     lost += " of those that are logged" if steps.between or steps.before else ""
     page.fact("Steps", f"{steps.executed:,} executed ({steps.first:,} to {steps.last:,}), {lost}{each}")
-    for text in _not_logged(steps):
+    for text in _not_logged(steps, contents.gone_before):
         page.fact("", text)
     _layout(page, contents)
     _mfu(page, contents)
@@ -40,10 +40,16 @@ def training(page: Page, contents: Contents) -> None:
     _checkpoints(page, contents)
 
 
-def _not_logged(steps: Steps) -> Iterator[str]:
+def _not_logged(steps: Steps, gone_before: Row | None) -> Iterator[str]:
     """What is unknown of the steps that no log has: of the beginning, and of processes that were killed."""
     if steps.earlier:
         yield f"the log begins at step {steps.first:,}: what was executed before is in another run's log, or in none"
+    if gone_before is not None:
+        name = texts.name(gone_before["run_id"])
+        yield (
+            f"run {name} had come to step {gone_before['last_step']:,} before: whether both are one training cannot be "
+            "told; to count them as one, load the logs of both with --set run_id=NAME"
+        )
     if steps.between:
         yield (
             f"{counted(steps.between, 'step')} between its processes: in no log that is loaded, since a killed process "

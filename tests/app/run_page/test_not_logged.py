@@ -34,6 +34,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "killed": process("killed", begin, range(1, 16)) + process("killed", begin + 100, range(21, 41)),
         "sparse": process("sparse", begin, range(5, 26), every=5) + process("sparse", begin + 100, range(25, 41), every=5),
         "middle": process("middle", begin, range(25, 41), every=5),
+        "version_0": process("logs/version_0", begin, range(5, 26), every=5),
+        "version_1": process("logs/version_1", begin + 100, range(25, 41), every=5),
     }  # fmt: skip
     for name, lines in logs.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -60,6 +62,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "16 executed (25 to 40), none lost, ",
             ("the log begins at step 25: what was executed before is in another run's log, or in none",),
         ),
+        (
+            "logs/version_1",
+            "16 executed (25 to 40), none lost, ",
+            ("the log begins at step 25: ", "run logs/version_0 had come to step 25 before: whether both are one"),
+        ),
     ],
 )
 def test_steps_in_no_log_are_counted_on_the_page(
@@ -68,5 +75,5 @@ def test_steps_in_no_log_are_counted_on_the_page(
     assert cli.main(["run", run_id, "--warehouse", str(warehouse)]) == 0
     facts = " ".join(capsys.readouterr().out.partition("\nSteps ")[2].partition("\nJob goodput")[0].split())
     assert facts.startswith(begins)
-    assert facts.count(": ") == len(others[:1])
+    assert (": " in facts) == bool(others)
     assert all(text in facts for text in others)
