@@ -72,6 +72,10 @@ LINES: dict[str, list[str]] = {
         '{{"current_steps": {n}, "total_steps": 150, "loss": 1.7, "lr": 4.5e-05, "elapsed_time": "{e}"}}'
     ),
     "verl": lines_of("(TaskRunner pid=4) step:{n} - actor/pg_loss:-0.01 - timing_s/step:4.0 - training/global_step:1"),
+    "paddlenlp": lines_of(
+        "[2026-10-01 {at},000] [    INFO] - loss: 2.5, learning_rate: 2e-06, global_step: {n}, interval_runtime: 4.0, "
+        "interval_samples_per_second: 64.0, interval_steps_per_second: 0.25, progress_or_epoch: 0.0"
+    ),
     "torchtune": lines_of(
         "2026-10-01T{at}Z Step {n} | loss:2.5 lr:9.9e-05 tokens_per_second_per_gpu:101.2 grad_norm:0.5"
     ),
