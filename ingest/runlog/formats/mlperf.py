@@ -23,15 +23,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.envelopes.escapes import without_escapes
-from ingest.runlog.lines import CUT
+from ingest.runlog.lines import CUT, RefusedLineError, microseconds
 from ingest.runlog.series import MOST_BETWEEN
 from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Refused, Translation
 from ingest.tables import RAW_LIMIT
@@ -180,14 +181,11 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
 
 def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Account, *, prevails: bool) -> Translation:
     log = _Log(Translation())
-    for number, line in _marked(chunks):
+    for number, entry in _in_time(_entries(chunks, account)):
         try:
-            log.take(number, _entry(line[line.find(MARK) + len(MARK) :]))
-        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-            if "truncated" in str(error):
-                account.refused.append(Refused(number, CUT, line.decode(errors="replace")[:RAW_LIMIT]))
-            else:
-                account.refused.append(Refused(number, f"not JSON: {error}", line.decode(errors="replace")[:RAW_LIMIT]))
+            log.take(number, entry)
+        except (ValueError, OverflowError) as error:
+            account.refused.append(Refused(number, f"not JSON: {error}", ""))
     log.close(facts, prevails=prevails)
     account.refused += log.refused
     account.n_duplicates += log.repeated
@@ -199,6 +197,41 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
     if untimed:
         account.warnings.append(LoadWarning("step_times_unknown", untimed.total(), ", ".join(sorted(untimed))))
     return log.out
+
+
+def _entries(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, _Entry]]:
+    """The entries of a log with the numbers of their lines; the account gets the lines that cannot be read."""
+    for number, line in _marked(chunks):
+        try:
+            entry = _entry(line[line.find(MARK) + len(MARK) :])
+            microseconds("time_ms / 1000", entry.time_ms / 1000)
+        except RefusedLineError as error:
+            account.refused.append(Refused(number, str(error), line.decode(errors="replace")[:RAW_LIMIT]))
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+            reason = CUT if "truncated" in str(error) else f"not JSON: {error}"
+            account.refused.append(Refused(number, reason, line.decode(errors="replace")[:RAW_LIMIT]))
+        else:
+            yield number, entry
+
+
+OUT_OF_ORDER: Final = 100_000
+"""Entries among which the order is that of their times: ranks and collectors mix lines."""
+
+
+def _in_time(entries: Iterable[tuple[int, _Entry]]) -> Iterator[tuple[int, _Entry]]:
+    """Entries in the order of their times, which every one has; those of one time in that of the log.
+
+    The numbers stay where they are: the first entry has the number of the first line.
+    """
+    waiting: list[tuple[float, int, _Entry]] = []
+    numbers: deque[int] = deque()
+    for number, entry in entries:
+        heappush(waiting, (entry.time_ms, number, entry))
+        numbers.append(number)
+        if len(waiting) > OUT_OF_ORDER:
+            yield numbers.popleft(), heappop(waiting)[2]
+    while waiting:
+        yield numbers.popleft(), heappop(waiting)[2]
 
 
 def _marked(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

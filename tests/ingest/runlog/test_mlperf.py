@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from ingest.runlog.formats.mlperf import MODELS
 from ingest.runlog.formats.registry import recognised
 from ingest.runlog.translation import Account, LogRequest
 from tests.ingest.runlog.text import test_megatron as megatron
-from tests.support.logs.foreign_logs import codes, read
+from tests.support.logs.foreign_logs import codes, events, read, steps
 from tests.support.logs.mlperf import BEGIN_MS, BENCHMARK, MlperfRun
 from tests.support.logs.run_logs import as_run_log, parse_runlog
 
@@ -31,13 +32,13 @@ def parsed(text: str, **facts: object) -> Parsed:
 
 
 def test_steps_have_their_numbers_times_and_tokens() -> None:
-    steps = parsed(MlperfRun().text()).frames["steps"]
-    begins = [(moment.timestamp() * 1000 - BEGIN_MS) / 1000 for moment in steps["ts"]]
+    rows = parsed(MlperfRun().text()).frames["steps"]
+    begins = [(moment.timestamp() * 1000 - BEGIN_MS) / 1000 for moment in rows["ts"]]
     assert begins == [300, 320, 340, 400, 420, 440]
-    assert steps["step"].to_list() == [1, 2, 3, 4, 5, 6]
-    assert set(steps["tokens"]) == {12 * 8192}
-    assert set(steps["duration_s"]) == {20.0}
-    assert steps["loss"].to_list() == [pytest.approx(7.0 - step / 10) for step in range(1, 7)]
+    assert rows["step"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert set(rows["tokens"]) == {12 * 8192}
+    assert set(rows["duration_s"]) == {20.0}
+    assert rows["loss"].to_list() == [pytest.approx(7.0 - step / 10) for step in range(1, 7)]
 
 
 def test_start_up_evaluation_and_the_official_time_are_events() -> None:
@@ -324,6 +325,17 @@ def entries(draw: st.DrawFn) -> str:
     }
     line = ":::MLLOG " + json.dumps(entry)
     return line[: draw(st.integers(0, len(line)))] if draw(st.booleans()) else line
+
+
+def test_lines_in_any_order_are_read_by_their_times() -> None:
+    """Ranks and collectors mix lines; each has its own time."""
+    whole = MlperfRun(steps=9).text()
+    lines = whole.splitlines(keepends=True)
+    random.Random(1).shuffle(lines)
+    mixed, plain = parsed("".join(lines)), parsed(whole)
+    assert steps(mixed) == steps(plain)
+    assert events(mixed) == events(plain)
+    assert mixed.rejects.is_empty()
 
 
 @pytest.mark.slow
