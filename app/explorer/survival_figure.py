@@ -44,7 +44,7 @@ def survival(rows: pl.DataFrame, _: str) -> go.Figure | None:
         _curve(made, points, size, colour, mark)
         _at_risk(made, points, size, colour)
     made.update_yaxes(title={"text": "not interrupted"}, tickformat=".0%", rangemode="tozero", showgrid=True, row=1)
-    made.update_yaxes(title={"text": "at risk"}, rangemode="tozero", nticks=3, showgrid=True, row=2)
+    made.update_yaxes(title={"text": "at risk"}, type="log", dtick=1, showgrid=True, row=2)
     made.update_xaxes(rangemode="tozero")
     made.update_xaxes(title={"text": "age of the attempt (days)"}, row=2)
     return made

@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 WHERE: Final = "Where its GPU-time went"
 
 
+def hours_by_category(timeline: pl.DataFrame) -> pl.DataFrame:
+    """GPU-hours of a run's attempts: `category`, `gpu_hours`.
+
+    Args:
+        timeline: `app.results.runs.runs.run_timeline`.
+    """
+    held = timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
+    length_s = (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds() / 1e6
+    return held.group_by("category").agg(gpu_hours=(length_s / 3600 * pl.col("gpus").cast(pl.Float64)).sum())
+
+
 def where(data: RunPage) -> Component:
     """Where its GPU-time went, as one bar."""
-    held = data.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
-    hours = (
-        held.with_columns(
-            gpu_hours=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()
-            / 3.6e9
-            * pl.col("gpus").cast(pl.Float64)
-        )
-        .group_by("category")
-        .agg(pl.col("gpu_hours").sum())
-    )
+    hours = hours_by_category(data.timeline)
     whole = float(hours["gpu_hours"].sum())
     if not whole:
         return components.panel(WHERE, html.P("None of its GPU-time is accounted for yet.", className="nothing"))

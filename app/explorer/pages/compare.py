@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dash_mantine_components as dmc
+import polars as pl
 from dash import html
 
 from app import formatting
 from app.errors import UsageError
 from app.explorer import components, wording
+from app.explorer.one_run import parts
 from app.explorer.page import Page, Section
 from app.explorer.pages import run, runs
 from app.explorer.questions import heading
 from app.results import headline_text
 from app.results.mfu import headline_mfu
 from app.results.runs.runs import resolve_run
+from dashboards import palette
+from metrics.categories import COSTLY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -74,9 +80,8 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
         view.titled("Started"): view.moment(row["started_at"]),
         view.titled("Ended"): view.moment(row["ended_at"]) if row["ended_at"] else "not yet",
         "GPU-hours": headline_text.amount(ettr.get("allocated"), "gpu_h"),
-        "ETTR": formatting.measured(ettr.get("ettr"), "ratio"),
-        "ETTR at least": formatting.measured(ettr.get("ettr_low"), "ratio"),
-        "ETTR at most": formatting.measured(ettr.get("ettr_high"), "ratio"),
+        "ETTR": _ettr(ettr),
+        "Lost GPU-hours": _lost(page),
         "MFU": f"{formatting.measured(mfu['value'], 'ratio')} ({mfu['convention']})" if mfu else "cannot tell",
         "Median step": formatting.measured(None if steps is None else steps.median(), "s"),  # type: ignore[arg-type]  # polars types median() broadly
         "Steps": f"{page.steps.height:,}" if page.steps.height else "no run log",
@@ -85,6 +90,22 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
         "Restarts": f"{restarts.len():,}",
         "Median time to restart": formatting.measured(restarts.median(), "s"),  # type: ignore[arg-type]  # as above
     }
+
+
+def _ettr(ettr: Mapping[str, Any]) -> str:
+    """The value, with its bounds where they are apart."""
+    value, low, high = (formatting.measured(ettr.get(name), "ratio") for name in ("ettr", "ettr_low", "ettr_high"))
+    return value if low == high else f"{value}, at least {low}, at most {high}"
+
+
+def _lost(page: RunPage) -> str:
+    """GPU-hours of its attempts that could have trained and did not, with what most of them went to."""
+    hours = parts.hours_by_category(page.timeline)
+    costly = hours.filter(pl.col("category").is_in(COSTLY)).sort("gpu_hours", descending=True)
+    if costly.is_empty():
+        return formatting.NOTHING
+    most = palette.swatch(costly["category"][0]).label.lower()
+    return f"{headline_text.hours(float(costly['gpu_hours'].sum()))}, mostly {most}"
 
 
 def _offered(data: Data, view: View) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 from dash import html
@@ -11,10 +12,12 @@ from app import formatting
 from app.claims.printed import more_digits, target_text, verdict_word
 from app.corrections.describe import describe_after, describe_before, describe_subject
 from app.corrections.records import TITLES, read_corrections
-from app.explorer import components, correcting
+from app.explorer import components, correcting, open_pages
 from app.explorer.page import Page, Section
 from app.explorer.pages import manual, overview
 from app.explorer.questions import heading
+from app.times import iso
+from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +43,46 @@ def _judged(data: Data, view: View) -> tuple[Judged, ...]:
 def _claims(judged: Sequence[Judged], view: View) -> Component:
     if not judged:
         return components.panel("Claims", html.P("No claim is configured.", className="nothing"))
-    return html.Div([_claim(each, view) for each in judged], className="verdicts")
+    return html.Div(
+        [
+            html.Div([_claim(each, view) for each in judged], className="verdicts"),
+            components.panel(
+                "To sign or dispute",
+                html.P("How each claim is read, its evidence and its arithmetic; and a report of the same period:"),
+                components.code(view.completed(f"trackside verify --explain {view.command}\n{_report(view)}")),
+                right=components.link("Manual", manual.address("how-to/reports")),
+            ),
+        ],
+        className="claims",
+    )
+
+
+def _report(view: View) -> str:
+    """The command that writes the report of the period that is shown."""
+    period = f"{iso(view.window.since)}..{iso(view.window.until)}"
+    return f"trackside report sla --period {period} --cluster {shlex.quote(view.window.cluster)}"
+
+
+BEHIND: Final = {
+    "goodput": ("/gpu-time", "GPU time, by what it was lost to"),
+    "occupancy": ("/gpu-time", "GPU time, by what it was lost to"),
+    "availability": ("/nodes", "Nodes, and their outages"),
+    "ettr": ("/runs", "Runs, with the ETTR of each"),
+    "mfu": ("/runs", "Runs, with the MFU on the page of each"),
+    "mttf": ("/reliability", "Reliability, by size and cause"),
+    "restart": ("/reliability", "Reliability, stage by stage of a restart"),
+    "time": ("/reliability", "Reliability, stage by stage of a restart"),
+}
+"""Where what a claim's number is made of can be looked at, by how the name of its metric begins."""
+
+
+def _behind(metric: str, view: View) -> Component | None:
+    path, words = BEHIND.get(metric.split("_", 1)[0], ("", ""))
+    return components.link(words, view.link(path)) if path and open_pages.is_open(path) else None
+
+
+def _title(metric: str) -> str:
+    return BY_NAME[metric].title if metric in BY_NAME else metric
 
 
 def _claim(each: Judged, view: View) -> Component:
@@ -67,7 +109,11 @@ def _claim(each: Judged, view: View) -> Component:
                     else None,
                 ),
                 ("Corrections that bear on it", f"{each.adjudications:,}"),
-                ("Definition", components.link(claim.metric, manual.address("reference/metrics", claim.metric))),
+                ("Behind it", _behind(claim.metric, view)),
+                (
+                    "Definition",
+                    components.link(_title(claim.metric), manual.address("reference/metrics", claim.metric)),
+                ),
             ]
         ),
         right=components.verdict_badge(each.verdict, target, said=verdict_word(each)),

@@ -171,7 +171,8 @@ def test_two_runs_are_compared(explorer: Explorer) -> None:
     output = words(page(explorer, "/compare", f"?a={first}&b={second}")[2])
     assert first in output
     assert second in output
-    assert "ETTR at least" in output
+    assert "at least" in output
+    assert "Lost GPU-hours" in output
     assert "is no run and no job" in words(page(explorer, "/compare", f"?a={first}&b=nothing")[2])
 
 
@@ -400,3 +401,13 @@ def test_a_table_split_otherwise_is_in_the_address_and_back(site: Site, chromium
 def test_filters_without_effect_are_named(path: str, search: dict[str, str], said: list[str]) -> None:
     offered = {"user": ["ann", "bob"]} if pages()[path].pickers else {}
     assert shell.without_effect(replace(VIEW, params=search), offered) == said
+
+
+def test_a_claim_leads_to_what_is_behind_it(explorer: Explorer) -> None:
+    contents = page(explorer, "/verdicts", "")[2]
+    output = words(contents)
+    assert "trackside verify --explain --cluster " in output
+    assert "trackside report sla --period " in output
+    hrefs = {getattr(each, "href", "") for each in components(contents)}
+    assert {"/gpu-time", "/reliability", "/runs"} <= hrefs
+    assert "Goodput (of allocated)" in output

@@ -135,11 +135,11 @@ def _headline(rows: pl.DataFrame) -> str:
             f"{counted(slow.height, 'session')} waited for a slow node: {first['nodes']} ({sure}) cost"
             f" {gpu_hours(first['lost_gpu_s'])}"
         )
-    for cause, of in _OTHERS.items():
-        others = rows.filter(pl.col("cause") == cause)
-        if others.height:
-            lost = gpu_hours(float(others["lost_gpu_s"].sum()))
-            parts.append(f"{counted(others.height, 'session')} {of}: {lost}")
+    others = rows.filter(pl.col("cause").is_in(list(_OTHERS))).group_by("cause")
+    by_cost = others.agg(n=pl.len(), lost=pl.col("lost_gpu_s").sum()).sort("lost", "cause", descending=[True, False])
+    parts += [
+        f"{counted(n, 'session')} {_OTHERS[cause]}: {gpu_hours(float(lost))}" for cause, n, lost in by_cost.iter_rows()
+    ]
     if not parts:
         return f"No node is slow in {counted(rows.height, 'session')} with rank times."
     return "; ".join(parts) + "."
