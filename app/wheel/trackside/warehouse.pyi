@@ -62,6 +62,7 @@ class Answer:
         when_empty: what it means, and what to do, if there are no rows.
         parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
+        drawn: rows that figures are made of, and that no table of a page has; None: there are none.
         instead: what a page says instead of a row that is not worth showing, where a filter leaves no other; None: it
             shows the row.
         worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
@@ -83,6 +84,7 @@ class Answer:
     when_empty: str
     parameters: dict[str, Any]
     worth_showing: pl.Expr | None
+    drawn: pl.Expr | None
     instead: pl.Expr | None
     worth_explaining: pl.Expr | None
     parts: dict[str, str]

@@ -443,7 +443,7 @@ def test_two_explorers_in_one_process_do_not_mix(warehouse: Path, tmp_path: Path
     assert set(first.callback_map) == set(second.callback_map)
 
 
-def test_the_first_page_asks_for_each_script_once(warehouse: Path) -> None:
+def test_the_first_page_loads_each_script_once(warehouse: Path) -> None:
     answer = create_app(warehouse, Config()).server.test_client().get("/")
     scripts = re.findall(r'<script src="([^"?]*)', answer.get_data(as_text=True))
     assert sorted(scripts) == sorted(set(scripts))
