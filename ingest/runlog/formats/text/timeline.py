@@ -354,6 +354,8 @@ class Timeline:
         previous = session.previous
         if previous is None and not session.trained and self.form.resumes_aloud and session.started:
             began = None if session.began == end else session.began  # known by this line alone
+            if began is None and len(self.sessions) > 1:
+                began = self.sessions[-2].cursor  # the process before it ran till then
             fits = end is None or length is None or began is None or end - step * length >= began - US
             previous = 0 if fits else None
             session.previous = previous

@@ -120,6 +120,13 @@ def test_a_resumed_run_is_two_sessions() -> None:
     assert ("checkpoint_load", 2, 29400, None) in events(parsed)
 
 
+def test_a_start_without_a_time_or_a_load_invents_no_steps() -> None:
+    """Six steps do not fit between the last line of the process before and the first of this one."""
+    text = HEAD + "".join(line(n, f"08:00:{30 + 2 * n}") for n in (1, 2, 3, 4, 5))
+    text += "> initializing torch distributed ...\n" + line(6, "08:00:44") + line(7, "08:00:46")
+    assert [step for step, _, _ in steps(read(text))] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_old_lines_follow_the_last_time_in_the_log() -> None:
     parsed = read(HEAD + old_line(1) + old_line(2, ms=1000))
     assert steps(parsed) == [(1, 28800, 2.0), (2, 28802, 1.0)]
