@@ -366,11 +366,15 @@ def _not_logged(mine: pl.DataFrame) -> dict[str, Any]:
     steps between the checkpoint that its process loaded and itself.
     """
     step, has_value = pl.col("step"), pl.col("loss").is_not_null()
-    sessions = mine.sort("ts", "step").group_by("session", "stream", maintain_order=True).agg(
-        first=step.first(),
-        last=step.max(),
-        is_alone=has_value.first(),
-        apart=step.filter(has_value).diff().filter(step.filter(has_value).diff() > 0).median(),
+    sessions = (
+        mine.sort("ts", "step")
+        .group_by("session", "stream", maintain_order=True)
+        .agg(
+            first=step.first(),
+            last=step.max(),
+            is_alone=has_value.first(),
+            apart=step.filter(has_value).diff().filter(step.filter(has_value).diff() > 0).median(),
+        )
     )
     reached = pl.col("last").cum_max().shift(1).over("stream")
     before = pl.min_horizontal(pl.col("first") - 1, reached) - (pl.col("first") - pl.col("apart").cast(pl.Int64))
@@ -378,7 +382,9 @@ def _not_logged(mine: pl.DataFrame) -> dict[str, Any]:
     return sessions.select(
         earlier=pl.col("first").first() > pl.coalesce(own, pl.lit(1.0)).first(),
         between=(pl.col("first") - reached - 1).clip(lower_bound=0).sum(),
-        before=before.filter(pl.col("is_alone") & (pl.col("apart") > 1) & reached.is_not_null()).clip(lower_bound=0).sum(),
+        before=before.filter(pl.col("is_alone") & (pl.col("apart") > 1) & reached.is_not_null())
+        .clip(lower_bound=0)
+        .sum(),
     ).row(0, named=True)
 
 

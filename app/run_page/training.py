@@ -57,8 +57,8 @@ def _not_logged(steps: Steps, gone_before: Row | None) -> Iterator[str]:
         )
     if steps.before:
         yield (
-            f"up to {steps.before:,} more were run again: not every step has a value, and what a process did before the "
-            "first that has one is in no log, nor what a killed one did behind its last"
+            f"up to {steps.before:,} more were run again: not every step has a value, and what a process did before "
+            "the first that has one is in no log, nor what a killed one did behind its last"
         )
 
 

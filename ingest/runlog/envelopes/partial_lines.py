@@ -3,8 +3,9 @@ r"""Lines that containerd or Docker cut at 16 KiB, put together again: those of 
     2026-10-01T08:00:00.5Z stdout P the beginning of a line
     2026-10-01T08:00:01.5Z stdout F and its end
 
-Docker's `json-file` marks a piece by nothing but its length, and that its text has no line end. What follows the last carriage return of a part goes before the part behind it, of the same stream, with whose time it
-was complete. The number of lines stays, but that a part without an end comes last in its log, as a cut line.
+Docker's `json-file` marks a piece by nothing but its length, and that its text has no line end. What follows the last
+carriage return of a part goes before the part behind it, of the same stream, with whose time it was complete. The
+number of lines stays, but that a part without an end comes last in its log, as a cut line.
 """
 
 from __future__ import annotations

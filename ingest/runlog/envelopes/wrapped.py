@@ -1,8 +1,8 @@
 r"""Lines of a log that a container runtime or a collector has put into JSON objects, as the lines with their times.
 
 Docker's `json-file`, journald (`-o json`), Cloud Logging, Loki (`logcli -o jsonl`), Fluent Bit, Splunk and programs
-that log JSON all write an object a line that has a text and a time. The time goes before the text, where every reader of text
-finds it; a line that is no such object stays as it is. Documents that hold many of them: `exported`.
+that log JSON all write an object a line that has a text and a time. The time goes before the text, where every reader
+of text finds it; a line that is no such object stays as it is. Documents that hold many of them: `exported`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ class _OfDocker(msgspec.Struct):
 
     log: str
     stream: str
-
-
 
 
 def unwrapping(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | None:

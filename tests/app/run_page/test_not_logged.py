@@ -32,11 +32,12 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = {
         "whole": process("whole", begin, range(1, 31)) + process("whole", begin + 100, range(21, 41)),
         "killed": process("killed", begin, range(1, 16)) + process("killed", begin + 100, range(21, 41)),
-        "sparse": process("sparse", begin, range(5, 26), every=5) + process("sparse", begin + 100, range(25, 41), every=5),
+        "sparse": process("sparse", begin, range(5, 26), every=5)
+        + process("sparse", begin + 100, range(25, 41), every=5),
         "middle": process("middle", begin, range(25, 41), every=5),
         "version_0": process("logs/version_0", begin, range(5, 26), every=5),
         "version_1": process("logs/version_1", begin + 100, range(25, 41), every=5),
-    }  # fmt: skip
+    }
     for name, lines in logs.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert cli.main(["ingest", "runlog", str(folder), "--warehouse", str(folder / "w"), "--quiet"]) == 0
