@@ -1,7 +1,7 @@
 """The three tiers of tests, and which of them a run leaves out: what is left out is reported once, at the end.
 
-    make test            each test that needs no real component and few seconds
-    make test SLOW=1     and those marked `slow`: many kills, many loads in any order, days of telemetry
+    make test            each test that needs no real component and less than about a second
+    make test SLOW=1     and those marked `slow`, of seconds: many kills, many loads in any order, days of telemetry
     make test REAL=1     and those with real Slurm, Prometheus, VictoriaMetrics, Chromium: nothing is skipped
 
 Of a property's random examples `make test` and `make test REAL=1` take a quarter; `make test SLOW=1` takes all,

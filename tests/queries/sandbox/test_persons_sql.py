@@ -14,8 +14,6 @@ from tests.queries.test_warehouse import DAY, NOW, put, samples
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -64,6 +62,7 @@ def test_a_persons_sql_may_have_columns_of_any_name_and_type(root: Path) -> None
     assert rows.rows(named=True) == [{"n": 1, "n_1": 2, "t": "infinity", "u": "1", "i": "[1 day]"}]
 
 
+@pytest.mark.slow
 def test_a_persons_sql_has_limits(root: Path) -> None:
     rows, more = user_sql(root, "FROM range(100)", SandboxLimits(rows=10))
     assert (rows.height, more) == (10, True)
@@ -73,6 +72,7 @@ def test_a_persons_sql_has_limits(root: Path) -> None:
     assert rows.height < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hungry",
     [
@@ -86,11 +86,13 @@ def test_a_persons_sql_cannot_eat_the_machine(hungry: str, root: Path) -> None:
         user_sql(root, hungry, SandboxLimits(memory_mb=100, seconds=30))
 
 
+@pytest.mark.slow
 def test_a_persons_sql_that_does_not_end_is_ended(root: Path) -> None:
     with pytest.raises(QueryError, match="longer than"):
         user_sql(root, "SELECT count(*) FROM range(100000000) a, range(100000000) b", SandboxLimits(seconds=-3))
 
 
+@pytest.mark.slow
 def test_a_persons_sql_cannot_write_where_it_may_read(root: Path) -> None:
     target = root / "raw" / "stolen.csv"
     for sql in (f"COPY (SELECT 1) TO '{target}'", f"EXPLAIN ANALYZE COPY (SELECT 1) TO '{target}'"):
