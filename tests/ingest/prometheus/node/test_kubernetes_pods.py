@@ -12,6 +12,7 @@ from ingest.kubernetes.store import ingest_files
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 from tests.support.kubernetes.objects import BEGIN, NOW, Object, as_list, moment, owner, pod, uid, workload
+from tests.support.orders import three_orders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +93,7 @@ def test_pods_by_metrics_are_the_attempt_of_their_job(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_windows_of_metrics_may_come_in_any_order(tmp_path: Path) -> None:
     parts = [metrics(1, 15), metrics(16, 30), metrics(31, 45)]
-    for number, order in enumerate(permutations(parts)):
+    for number, order in enumerate(three_orders(parts)):
         load(tmp_path / f"w{number}", *order)
         assert attempts(tmp_path / f"w{number}") == [(*EXPECTED[:-1], None)]
 
