@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from app import clock
+from app.claims.stored import StoredClaims
+from app.compute import pipeline
+from app.compute.outcome import Windows
 from tests import tiers
 from tests.fuzz import profiles
 from tests.lab import SlurmLab, missing
@@ -32,6 +35,18 @@ def _prepared_warehouses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     base = tmp_path_factory.getbasetemp()
     common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with prepared(tmp_path_factory.mktemp("schema"), common / "warehouses"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def no_results() -> Iterator[None]:
+    """A computation makes no numbers of windows and no verdicts, which take half of it.
+
+    For modules that look at what it makes before them: runs, the ledger, and what telemetry shows by day.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "write_results", lambda *_args, **_more: Windows(0, 0))
+        patch.setattr(StoredClaims, "verdicts", None)
         yield
 
 

@@ -15,7 +15,7 @@ from queries.warehouse import open_reader, open_writer
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_results")]
 
 HOUR = 3600
 BEGIN = 1_790_812_800  # 2026-10-01T00:00:00Z

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader, Writer
 
+pytestmark = pytest.mark.usefixtures("no_results")
+
 NOW = datetime(2026, 9, 26, tzinfo=UTC)
 MIDNIGHT = 1_789_862_400  # 2026-09-20T00:00:00Z
 FIRST = date(2026, 9, 20)

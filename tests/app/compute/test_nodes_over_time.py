@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from ingest.tables import SourceName
 
+pytestmark = pytest.mark.usefixtures("no_results")
+
 T = 1795280000
 """When accounting and events begin to speak."""
 

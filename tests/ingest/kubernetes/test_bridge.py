@@ -13,6 +13,8 @@ from tests.support.kubernetes.objects import Object, as_list, at, pod
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("no_results")
+
 HEAD = "JobIDRaw|JobID|Cluster|Submit|Start|End|State|NNodes|AllocTRES|NodeList|ElapsedRaw|User\n"
 LABEL = "scheduler.slinky.slurm.net/slurm-jobid"
 GPUS = "cpu=8,gres/gpu=8"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("no_results")
+
 GPUS = 8
 END = 59
 HOSTS = ("m1", "m2", "m3")

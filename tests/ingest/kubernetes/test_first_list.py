@@ -21,6 +21,8 @@ from tests.support.kubernetes.objects import NOW, Object, as_list, at, moment, o
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("no_results")
+
 
 def of_set(restart: int, index: int, **values: Any) -> Object:
     """A pod of a JobSet's restart: the Jobs have one name, and another uid each time."""
