@@ -252,8 +252,8 @@ def test_only_the_file_that_holds_what_changed_is_written_again(tmp_path: Path) 
 def test_day_of_many_parts_has_few_files_and_then_one(tmp_path: Path) -> None:
     """One, when the next day begins."""
     warehouse = tmp_path / "w"
-    for low in range(0, 120, 5):
-        put(warehouse, minutes(max(0, low - 1), low + 5))
+    for low in range(0, 120, 10):
+        put(warehouse, minutes(max(0, low - 1), low + 10))
         heights = sorted(files(warehouse).values())
         assert all(OUTGROWN * small <= large for small, large in pairwise(heights))
     assert len(heights) > 1
@@ -264,8 +264,8 @@ def test_day_of_many_parts_has_few_files_and_then_one(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_manifest_does_not_grow_with_files_that_are_gone(tmp_path: Path) -> None:
-    for low in range(0, 60, 5):
-        warehouse = put(tmp_path / "w", minutes(low, low + 5))
+    for low in range(0, 60, 10):
+        warehouse = put(tmp_path / "w", minutes(low, low + 10))
         with open_reader(warehouse) as reader:
             named = set(reader.table("partitions")["path"])
         assert named == {str(path.relative_to(warehouse)) for path in (warehouse / "raw").rglob("*.parquet")}
