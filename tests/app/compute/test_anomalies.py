@@ -81,7 +81,7 @@ def test_nothing_is_read_that_did_not_change(root: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_changes_give_a_computation_from_the_beginning(root: Path, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(2):

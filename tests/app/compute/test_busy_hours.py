@@ -100,7 +100,7 @@ def test_days_whose_samples_are_the_same_are_not_read_again(root: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_changes_give_what_all_samples_give(root: Path, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(3):

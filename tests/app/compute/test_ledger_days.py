@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from queries.warehouse import Writer
 
-pytestmark = pytest.mark.usefixtures("no_results")
-
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 
