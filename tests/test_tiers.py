@@ -43,7 +43,7 @@ def test_real_components_are_for_the_real_tier_and_single_tests(monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("tier", "examples", "taken"),
-    [("fast", 100, 25), ("fast", 15, 4), ("fast", 3, 3), ("real", 100, 25), ("slow", 100, 100), ("", 100, 100)],
+    [("fast", 100, 25), ("fast", 20, 10), ("fast", 5, 5), ("real", 100, 25), ("slow", 100, 100), ("", 100, 100)],
 )
 def test_each_tier_takes_its_share_of_the_examples(
     tier: str, examples: int, taken: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ FAST: Final = "fast"
 SLOW: Final = "slow"
 REAL: Final = "real"
 
-FEWEST_EXAMPLES: Final = 4
+FEWEST_EXAMPLES: Final = 10
 
 SHARES: Final = {FAST: 4, REAL: 4}
 """One of so many random examples is taken: they are the same in each run, and `make fuzz` looks for new ones."""
@@ -56,9 +56,9 @@ def leave_out(items: list[pytest.Item]) -> None:
 
 
 def take_fewer_examples(items: list[pytest.Item]) -> None:
-    """Take the first part of a property's random examples that is the tier's, but not fewer than four.
+    """Take the first part of a property's random examples that is the tier's, but not fewer than ten.
 
-    A property that asks for fewer than four keeps its number. The examples of `@example` are always taken.
+    A property that asks for fewer than ten keeps its number. The examples of `@example` are always taken.
     """
     share = SHARES.get(tier() or "", 1)
     if share == 1:
