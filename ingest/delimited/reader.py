@@ -13,7 +13,6 @@ torn record lies in one block: whatever the size of the blocks, the same rows co
 
 from __future__ import annotations
 
-import pytest
 import codecs
 import re
 from collections import Counter
