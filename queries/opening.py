@@ -127,6 +127,18 @@ def silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@contextlib.contextmanager
+def threads(connection: duckdb.DuckDBPyConnection, number: int) -> Iterator[None]:
+    """Have DuckDB work with so many threads, and then with as many again as files are opened with."""
+    connection.execute(f"SET threads = {number}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(duckdb.Error):  # what failed may have ended the transaction
+            chosen = config().get("threads")
+            connection.execute("RESET threads" if chosen is None else f"SET threads = {chosen}")
+
+
 def _unopened(error: duckdb.Error, path: Path, root: Path) -> Exception:
     """Why a file could not be opened, as an error of this package."""
     if any(words in str(error).lower() for words in _LOCKED):

@@ -21,7 +21,7 @@ from queries.changes import (
 )
 from queries.errors import QueryError
 from queries.lent_rows import ROW_GROUP, LentRows, portions
-from queries.opening import engine
+from queries.opening import engine, threads
 from queries.reader import Connection
 
 if TYPE_CHECKING:
@@ -63,15 +63,13 @@ class TableWriter(Connection):
         if not many:
             yield
             return
-        half = engine().half_the_threads
-        self._connection.execute(f"SET preserve_insertion_order = false; SET threads = {half}")
+        self._connection.execute("SET preserve_insertion_order = false")
         try:
-            yield
+            with threads(self._connection, engine().half_the_threads):
+                yield
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed insert may have ended the transaction
-                chosen = engine().threads
-                again = "RESET threads" if chosen is None else f"SET threads = {chosen}"
-                self._connection.execute(f"RESET preserve_insertion_order; {again}")
+                self._connection.execute("RESET preserve_insertion_order")
 
     def replace(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
         """Delete the table's rows that share these key columns with `rows`, then append `rows`."""

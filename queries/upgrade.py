@@ -13,6 +13,7 @@ import duckdb
 
 from queries import sql_files
 from queries.errors import CorruptWarehouseError, NewerWarehouseError, WarehouseError
+from queries.opening import threads
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
@@ -65,14 +66,20 @@ def refuse_missing_steps(root: Path, applied: Mapping[int, str]) -> None:
 
 
 def apply_missing_steps(connection: duckdb.DuckDBPyConnection, applied: Mapping[int, str]) -> None:
-    """Apply the steps that a warehouse file lacks, each in a transaction of its own."""
-    for step in sql_files.schema_steps():
-        if step.number not in applied:
-            connection.execute("BEGIN TRANSACTION")
+    """Apply the steps that a warehouse file lacks: all of them, or none.
+
+    One core does it: there is nothing to share in a comment on a column, and a new file has a thousand of them.
+    """
+    missing = [step for step in sql_files.schema_steps() if step.number not in applied]
+    if not missing:
+        return
+    with threads(connection, 1):
+        connection.execute("BEGIN TRANSACTION")
+        for step in missing:
             connection.execute(step.sql)
             connection.execute(";\n".join(_comments(step)))  # one by one they take twice as long
             connection.execute("INSERT INTO schema_steps VALUES (?, ?, ?)", [step.number, step.name, step.sha256])
-            connection.execute("COMMIT")
+        connection.execute("COMMIT")
 
 
 def _comments(step: sql_files.SchemaStep) -> Iterator[str]:

@@ -84,11 +84,12 @@ def code_digest() -> bytes:
 
     It is made once a process. A process that runs for long calls it when it starts: files may be replaced later.
     """
-    root = Path(__file__).parents[2]
+    root = str(Path(__file__).parents[2])
     digest = hashlib.sha256()
-    for file in sorted(file for package in _PACKAGES for file in _code_below(str(root / package))):
-        content = Path(file).read_bytes()
-        digest.update(f"{file.removeprefix(str(root))}\0{len(content)}\0".encode())
+    for file in sorted(file for package in _PACKAGES for file in _code_below(f"{root}{os.sep}{package}")):
+        with open(file, "rb", buffering=0) as opened:  # noqa: PTH123 - as `_code_below`
+            content = opened.read()
+        digest.update(f"{file.removeprefix(root)}\0{len(content)}\0".encode())
         digest.update(content)
     for name in _ENGINES:
         digest.update(f"{name}\0{metadata.version(name)}\0".encode())

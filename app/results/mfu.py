@@ -129,18 +129,23 @@ def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measu
     return as_results(row, window, "cluster")
 
 
-def allocated_to_runs(source: Source, window: Window) -> pl.DataFrame:
-    """GPU-seconds that each run was allocated: rows as `metrics.mfu.wall.allocated` returns them."""
-    return allocated(ledger_sums(source, window, "run"))
+def allocated_to_runs(source: Source, window: Window, steps: pl.DataFrame) -> pl.DataFrame:
+    """GPU-seconds that each run was allocated: rows as `metrics.mfu.wall.allocated` returns them.
+
+    Args:
+        source: where to read.
+        window: cluster and time.
+        steps: logged steps of some of the runs. Without any there are no rows: the ledger of all runs is not read.
+    """
+    sums = frames.empty(frames.LEDGER_SUMS) if steps.is_empty() else ledger_sums(source, window, "run")
+    return allocated(sums)
 
 
 def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
     """MFU over all time that each logged run was allocated GPUs: rows as `metrics.mfu.wall.run_mfu` returns them."""
     used = convention or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, used)
-    if steps.is_empty():  # without logs the ledger of all runs is not read
-        return run_mfu(steps, allocated(frames.empty(frames.LEDGER_SUMS)))
-    return run_mfu(steps, allocated_to_runs(source, window))
+    return run_mfu(steps, allocated_to_runs(source, window, steps))
 
 
 @result("mfu_wall")

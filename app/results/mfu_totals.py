@@ -55,8 +55,8 @@ class StoredMfu:
 
 def mfu_to_store(source: Source, window: Window) -> StoredMfu:
     """MFU and HFU of runs and of all runs, from one reckoning of the steps under each convention."""
-    held = allocated_to_runs(source, window)
     kept = kept_steps(source, window)
+    held = allocated_to_runs(source, window, kept)
     runs, totals = [], []
     for steps, measure, convention in measured_steps(kept, MEASURES):
         runs.append(rows_of_runs(steps, window, convention, measure))
@@ -71,7 +71,7 @@ def total_rows(
     source: Source, window: Window, steps: pl.DataFrame, conventions: tuple[Convention, ...]
 ) -> pl.DataFrame:
     """Steps together: a row of `TOTALS` for each measure and convention that their logs allow."""
-    held = allocated_to_runs(source, window)
+    held = allocated_to_runs(source, window, steps)
     rows = [
         _total(measured, held, window, convention, measure)
         for measured, measure, convention in measured_steps(steps, MEASURES, conventions)

@@ -332,6 +332,21 @@ def test_step_after_the_baseline_adds_a_column_with_its_comment(
     assert "lost_files" not in tables
 
 
+def test_an_upgrade_that_fails_leaves_none_of_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    steps = [
+        sql_files.SchemaStep(98, "0098_whole.sql", "CREATE TABLE whole (a BIGINT);"),
+        sql_files.SchemaStep(99, "0099_broken.sql", "CREATE TABLE whole (a BIGINT);"),
+    ]
+    with monkeypatch.context() as broken:
+        broken.setattr(sql_files, "schema_steps", lambda every=sql_files.schema_steps(): (*every, *steps))  # noqa: B008 - the steps before patching
+        with pytest.raises(duckdb.CatalogException), open_writer(root, verb="test", now=NOW):
+            pass
+    put(root, "bob")
+    assert names(root) == ["alice", "bob"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["garbage", "cut"])
 def test_corrupt_warehouse_is_reported_with_the_way_back(damage: str, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from polars.testing import assert_frame_equal
 from app.compute.stored_results import standard_windows
 from app.results.failures.failure_rates import failure_rate_rows, stored_failure_rates
 from app.results.headlines import headlines
+from app.results.mfu import flop_convention, kept_steps
+from app.results.mfu_totals import total_rows
 from app.results.registry import in_standard_windows, results
 from app.results.stored import stored_rows
 from app.window import Window
@@ -93,6 +95,11 @@ class Refusing(NothingStored):
     def query(self, name: str, **params: object) -> pl.DataFrame:
         assert name not in self.REFUSED
         return self._source.query(name, **params)
+
+
+def test_mfu_of_no_steps_needs_no_ledger_of_runs(reader: Reader, windows: list[Window]) -> None:
+    none = kept_steps(reader, windows[0]).clear()
+    assert total_rows(Refusing(reader), windows[0], none, (flop_convention(reader, "demo"),)).is_empty()
 
 
 def test_other_windows_and_sizes_are_computed(reader: Reader, windows: list[Window]) -> None:
