@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
+from unittest import mock
 
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from app.compute.stored_results import standard_windows
 from app.results.failures.failure_rates import failure_rate_rows, stored_failure_rates
 from app.results.headlines import headlines
-from app.results.mfu import flop_convention, kept_steps
-from app.results.mfu_totals import total_rows
+from app.results.mfu import allocated_to_runs
 from app.results.registry import in_standard_windows, results
 from app.results.stored import stored_rows
 from app.window import Window
@@ -20,8 +22,6 @@ from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import polars as pl
 
     from app.window import Source
     from queries.warehouse import Reader
@@ -97,9 +97,10 @@ class Refusing(NothingStored):
         return self._source.query(name, **params)
 
 
-def test_mfu_of_no_steps_needs_no_ledger_of_runs(reader: Reader, windows: list[Window]) -> None:
-    none = kept_steps(reader, windows[0]).clear()
-    assert total_rows(Refusing(reader), windows[0], none, (flop_convention(reader, "demo"),)).is_empty()
+def test_without_logged_steps_no_ledger_of_runs_is_read() -> None:
+    window = Window("demo", datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 2, tzinfo=UTC))
+    unread = Refusing(mock.Mock())
+    assert allocated_to_runs(unread, window, pl.DataFrame()).is_empty()
 
 
 def test_other_windows_and_sizes_are_computed(reader: Reader, windows: list[Window]) -> None:
