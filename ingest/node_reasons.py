@@ -46,12 +46,12 @@ class ReasonRule:
 
     Attributes:
         pattern: what is looked for in the reason.
-        tells: `by`, `stage` and `cause`, those that it has.
+        meaning: `by`, `stage` and `cause`, those that it has.
         source: where the words come from.
     """
 
     pattern: re.Pattern[str]
-    tells: dict[str, str]
+    meaning: dict[str, str]
     source: str
 
 
@@ -69,14 +69,14 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> ReasonRule:
     Raises:
         RuleError: it is none.
     """
-    tells = {name: value for name, value in entry.items() if name in _VALUES}
+    meaning = {name: value for name, value in entry.items() if name in _VALUES}
     unknown = set(entry) - set(_VALUES) - {"pattern", "source"}
-    wrong = [f"{name} = {value!r}" for name, value in tells.items() if value not in _VALUES[name]]
-    if unknown or wrong or not tells or not isinstance(entry.get("pattern"), str) or not entry.get("source"):
+    wrong = [f"{name} = {value!r}" for name, value in meaning.items() if value not in _VALUES[name]]
+    if unknown or wrong or not meaning or not isinstance(entry.get("pattern"), str) or not entry.get("source"):
         what = ", ".join((*sorted(unknown), *wrong)) or "it needs a pattern, a source and one of by, stage and cause"
         raise ReasonRuleError(f"{origin}: {what}")
     try:
-        return ReasonRule(re.compile(entry["pattern"], re.IGNORECASE), tells, entry["source"])
+        return ReasonRule(re.compile(entry["pattern"], re.IGNORECASE), meaning, entry["source"])
     except re.error as error:
         raise ReasonRuleError(f"{origin}: {entry['pattern']!r} is not a regular expression: {error}") from None
 
@@ -105,8 +105,8 @@ def told(reason: str | None, actor: str | None = None) -> Told:
     text = (reason or "").strip()
     found: dict[str, str] = {}
     for rule in rules():
-        if len(found) < len(_VALUES) and rule.tells.keys() - found.keys() and rule.pattern.search(text):
-            found = rule.tells | found
+        if len(found) < len(_VALUES) and rule.meaning.keys() - found.keys() and rule.pattern.search(text):
+            found = rule.meaning | found
     person = None if _SLURM_ITSELF.fullmatch(actor or "") else "person"
     return Told(found.get("by", person), found.get("stage"), found.get("cause"))
 

@@ -42,7 +42,7 @@ class TableWriter(Connection):
 
     def height(self, table: str) -> int:
         """How many rows a table has."""
-        row = self._connection.execute(f"SELECT COUNT(*) FROM {_named(table)}").fetchone()
+        row = self._connection.execute(f"SELECT COUNT(*) FROM {_qualified(table)}").fetchone()
         return int(row[0]) if row else 0
 
     def append(self, table: str, rows: pl.DataFrame) -> None:
@@ -51,7 +51,7 @@ class TableWriter(Connection):
             return
         many = rows.height > ROW_GROUP
         with self._handed_over(portions(rows) if many else rows) as name, self._in_bulk(many=many):
-            self._connection.execute(f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name}")
+            self._connection.execute(f"INSERT INTO {_qualified(table)} BY NAME SELECT * FROM {name}")
         self.changes.touch(table, months_of(rows, time_of(table)))
 
     @contextlib.contextmanager
@@ -83,15 +83,15 @@ class TableWriter(Connection):
         months = months_of_keys(table, keys)
         if keys.height == 1:  # ten times as fast as a join with a frame
             match = " AND ".join(f'"{column}" = ?' for column in keys.columns)
-            self._delete(table, f"DELETE FROM {_named(table)} WHERE {match}", keys.row(0), months)
+            self._delete(table, f"DELETE FROM {_qualified(table)} WHERE {match}", keys.row(0), months)
             return
         match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
         with self._handed_over(keys, "deleted", once=months is not None) as name:
-            self._delete(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}", months=months)
+            self._delete(table, f"DELETE FROM {_qualified(table)} AS t USING {name} AS k WHERE {match}", months=months)
 
     def delete_where(self, table: str, condition: str, params: Mapping[str, object]) -> None:
         """Delete the table's rows of which a condition in SQL with `$parameters` is true."""
-        self._delete(table, f"DELETE FROM {_named(table)} WHERE {condition}", params)
+        self._delete(table, f"DELETE FROM {_qualified(table)} WHERE {condition}", params)
 
     def _delete(self, table: str, sql: str, params: object = (), months: Collection[str] | None = None) -> None:
         """Run a statement that deletes rows, and note of which months they are; None: the table is asked."""
@@ -139,7 +139,7 @@ class TableWriter(Connection):
             return rows.height
         if not gone.is_empty():
             with self._handed_over(gone.select("place"), "deleted", once=False) as name:
-                self._delete(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE t.rowid = k.place")
+                self._delete(table, f"DELETE FROM {_qualified(table)} AS t USING {name} AS k WHERE t.rowid = k.place")
         new = rows[fresh.join(stored, on="digest", how="anti")["place"].sort()]
         self.append(table, new)
         return new.height
@@ -148,7 +148,7 @@ class TableWriter(Connection):
         """Digests of the stored rows of a key: `place` (DuckDB's number of a row), `digest`."""
         match = " AND ".join(f'"{column}" = ?' for column in key.columns)
         digest = _digest(table, [column.name for column in sql_files.table(table).columns])
-        sql = f"SELECT rowid AS place, {digest} AS digest FROM {_named(table)}"
+        sql = f"SELECT rowid AS place, {digest} AS digest FROM {_qualified(table)}"
         if among is None:
             return self._connection.execute(f"{sql} WHERE {match}", key.row(0)).pl()
         columns = ", ".join(f'"{column}"' for column in among.columns)
@@ -171,8 +171,8 @@ class TableWriter(Connection):
         with self._handed_over(rows) as name:
             self._change(
                 table,
-                f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name} AS f "
-                f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})",
+                f"INSERT INTO {_qualified(table)} BY NAME SELECT * FROM {name} AS f "
+                f"WHERE NOT EXISTS (SELECT 1 FROM {_qualified(table)} AS t WHERE {match})",
                 months=months_of(rows, time_of(table)),
             )
 
@@ -301,9 +301,9 @@ def _matching(table: str, rows: str, keys: Sequence[str]) -> str:
         raise QueryError(f"table {table} has no column {', '.join(unknown)}")
     name = declared.name if table not in sql_files.sample_tables() else table
     columns = ", ".join(f'"{key}"' for key in keys)
-    return f"SELECT t.* FROM {_named(name)} AS t SEMI JOIN {rows} USING ({columns})"
+    return f"SELECT t.* FROM {_qualified(name)} AS t SEMI JOIN {rows} USING ({columns})"
 
 
-def _named(table: str) -> str:
+def _qualified(table: str) -> str:
     """A table's name as SQL, with its schema if it has one."""
     return ".".join(f'"{part}"' for part in table.split("."))

@@ -68,7 +68,7 @@ class Guard:
         """Check every request of an application."""
         application.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
         application.before_request(self.check)
-        application.after_request(self.told)
+        application.after_request(self.finish)
 
     def check(self) -> Answer | None:
         """Refuse a request, or let it through with `g.person` and `g.address`."""
@@ -91,7 +91,7 @@ class Guard:
         wait = self._people.wait_s(person.name)
         return self._too_often(wait) if wait else None
 
-    def told(self, answer: Response) -> Response:
+    def finish(self, answer: Response) -> Response:
         """Write what was seen into the log; keep answers that are for one person out of caches."""
         for action, about in g.get("seen", []):
             self.audit.write(action, g.person, g.address, status=answer.status_code, **about)

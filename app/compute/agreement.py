@@ -24,14 +24,14 @@ _KEY = list(frames.ATTEMPT_KEY)
 def write_agreement(writer: Writer, cluster: str, rules: Rules, facts: Facts, *, has_objects: bool) -> None:
     """Write where the two disagree; nothing in a cluster of which no Kubernetes objects are known (`has_objects`)."""
     key = pl.DataFrame({"cluster": [cluster]})
-    found = _found(writer, cluster, rules, facts) if has_objects else frames.empty(SYNC_INTERVALS)
+    found = _disagreements(writer, cluster, rules, facts) if has_objects else frames.empty(SYNC_INTERVALS)
     writer.bring_in_line("sync_intervals", found, key=key)
 
 
-def _found(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataFrame:
+def _disagreements(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataFrame:
     observed = writer.query("node_looks", cluster=cluster)
     pairs = frames.conform(writer.query("kubernetes_node_names", cluster=cluster), PAIRS)
-    known = _known(writer, cluster, rules, facts)
+    known = _observed_by_slurm(writer, cluster, rules, facts)
     if pairs.is_empty() or known.is_empty() or observed["started_at"].null_count():
         return frames.empty(SYNC_INTERVALS)
     first, last, pods_listed_at = observed.row(0)
@@ -41,7 +41,7 @@ def _found(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataF
         pairs,
         frames.conform(of_slurm, SIDES),
         _of_kubernetes(writer, cluster),
-        _held(facts),
+        _attempts_on_nodes(facts),
         frames.conform(_inventory(writer, cluster), frames.INVENTORY),
         slurm_known=known,
         kubernetes_known=(first, last),
@@ -49,7 +49,7 @@ def _found(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataF
     )
 
 
-def _known(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataFrame:
+def _observed_by_slurm(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataFrame:
     """When Slurm's node events and its accounting are both known: outside accounting no node is in the inventory."""
     ends = {"started_at": "started", "ended_at": "ended"}
     events, jobs = (each.rename(ends) for each in (covered_time(writer, cluster, "node_states", rules), facts.covered))
@@ -77,7 +77,7 @@ def _of_kubernetes(writer: Writer, cluster: str) -> pl.DataFrame:
     return pl.concat([frames.conform(each, SIDES) for each in (others, sure, unsure)])
 
 
-def _held(facts: Facts) -> pl.DataFrame:
+def _attempts_on_nodes(facts: Facts) -> pl.DataFrame:
     """Slurm's attempts on nodes with their final states."""
     ended = facts.attempts.filter(pl.col("scheduler") == "slurm").select(*_KEY, "state")
     return frames.conform(facts.on_nodes.every().join(ended, on=_KEY), HELD)

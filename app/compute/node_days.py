@@ -54,7 +54,7 @@ def write_node_days(writer: Writer, window: Window, who: Occupants, owners: pl.D
     rows = {
         day: n for day, n in writer.query("node_sample_days", cluster=cluster).iter_rows() if read_of_day(day, window)
     }
-    held = _held(who, owners)
+    held = _occupancy_by_day(who, owners)
     account: dict[date, dict[str, object]] = {}
     changed: set[date] = set()
     for day in rows:
@@ -109,7 +109,7 @@ def _forget(writer: Writer, cluster: str, account: Mapping[date, object]) -> Non
                 writer.remove_partition(table, cluster, day)
 
 
-def _held(who: Occupants, owners: pl.DataFrame) -> dict[date, str]:
+def _occupancy_by_day(who: Occupants, owners: pl.DataFrame) -> dict[date, str]:
     """A text for each day that depends on who was where on it, and in the hour after it."""
     owner = owners.sort("owner").select(pl.struct(*frames.ATTEMPT_KEY, "verification").hash().alias("hash"))["hash"]
     spans = who.stays.select(

@@ -201,10 +201,10 @@ def _write(writer: Writer, numbers: _ToWrite, cluster: str) -> None:
     """Store the numbers of runs: the rows that were made anew, and those of runs whose logs tell something else."""
     logs, made = numbers.logs, numbers.made
     before = frames.conform(writer.query("numbers_of_logs", cluster=cluster), logs.schema)
-    told = only_few(numbers.kept, _changed(logs, before), on=_RUN)
+    changed = only_few(numbers.kept, _changed(logs, before), on=_RUN)
     known = pl.concat([each.select(_RUN) for each in (made, numbers.kept)])
     unknown = logs if logs.is_empty() else logs.join(known, on=_RUN, how="anti")
-    rows = pl.concat([made, told, frames.conform(unknown.select(_RUN), OF_RUNS)])
+    rows = pl.concat([made, changed, frames.conform(unknown.select(_RUN), OF_RUNS)])
     to_write = join_few(rows, logs, on=_RUN)
     if numbers.kept.is_empty():
         writer.delete("run_results", pl.DataFrame({"cluster": [cluster]}))

@@ -205,7 +205,7 @@ def _write_some(
     replaced = pl.concat([some.runs, joined.select("run_id")]).unique()
     looked_at = facts.on_nodes.of(causes_in_question(some.attempts, joined, at_nodes))
     direct = fixes.of_causes(interruptions(some.attempts, joined, looked_at, at_nodes))
-    beside = _beside(writer, cluster, replaced, some.attempts)
+    beside = _affected_by_replaced(writer, cluster, replaced, some.attempts)
     both = _with_room(writer, cluster, facts, with_incidents(pl.concat([direct, beside])), joined)
     interrupted = both.join(replaced, on="run_id", how="semi")
     own = replace(facts, attempts=some.attempts)
@@ -226,7 +226,7 @@ _OF_OTHERS: Final = ("incident", "made_room_for", "made_room_for_attempt", "seco
 """What of an interruption depends on other attempts than those of its run."""
 
 
-def _beside(writer: Writer, cluster: str, replaced: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+def _affected_by_replaced(writer: Writer, cluster: str, replaced: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """`frames.INTERRUPTIONS` of settled attempts that may be told otherwise because of others.
 
     Args:

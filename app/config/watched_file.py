@@ -23,16 +23,16 @@ class WatchedFile(ABC, Generic[T]):
     While the file has mistakes, what it said last stays in use, and `mistakes` describes the mistakes.
 
     Args:
-        said: what it said when it was read last.
+        contents: what it said when it was read last.
         read_at: `stamped` before that; None: read it when it is needed first.
     """
 
     errors: ClassVar[tuple[type[Exception], ...]]
     """What `read` raises where the file has mistakes, or is away."""
 
-    def __init__(self, said: T, read_at: _Stamp | None) -> None:
+    def __init__(self, contents: T, read_at: _Stamp | None) -> None:
         self._lock = threading.Lock()
-        self._said, self._read_at = said, read_at
+        self._contents, self._read_at = contents, read_at
         self._mistakes: str | None = None
 
     @abstractmethod
@@ -51,7 +51,7 @@ class WatchedFile(ABC, Generic[T]):
         """What counts at present."""
         with self._lock:
             self._follow()
-            return self._said
+            return self._contents
 
     def mistakes(self) -> str | None:
         """Why the present file cannot be used; None if it can."""
@@ -64,7 +64,7 @@ class WatchedFile(ABC, Generic[T]):
         if present in {self._read_at, ()}:
             return
         try:
-            self._said, self._mistakes = self.read(), None
+            self._contents, self._mistakes = self.read(), None
         except self.errors as error:
             self._mistakes = str(error)
         self._read_at = present

@@ -72,10 +72,10 @@ def code(text: str, *, language: str = "bash") -> Component:
     )  # fmt: skip
 
 
-def verdict_badge(verdict: str, target: str = "", *, said: str = "") -> Component:
-    """A verdict as icon, word and colour; `said` is the word where it says more, such as "refuted as read"."""
+def verdict_badge(verdict: str, target: str = "", *, word_shown: str = "") -> Component:
+    """A verdict as icon, word and colour; `word_shown` is the word where it says more, such as "refuted as read"."""
     picture, colour, word = palette.VERDICTS[verdict]
-    word = said or word
+    word = word_shown or word
     made: Component = dmc.Badge(
         [icon(picture), f" {word}"],
         color=colour,

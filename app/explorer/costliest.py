@@ -194,11 +194,11 @@ def to_do(category: str, cause: str | None) -> ToDo | None:
 
 def _advice(spent: pl.DataFrame, view: View) -> Component | None:
     """What to do about the first causes, each kind of advice once, as far as its page is open to whoever asks."""
-    told: dict[ToDo, list[str]] = {}
+    names_of: dict[ToDo, list[str]] = {}
     for row in spent.head(ADVISED).to_dicts():
         advised = to_do(row["category"], row["cause"])
         if advised is not None and open_pages.is_open(advised.path):
-            told.setdefault(advised, []).append(_named(row))
+            names_of.setdefault(advised, []).append(_named(row))
     items = [
         html.Li(
             [
@@ -207,7 +207,7 @@ def _advice(spent: pl.DataFrame, view: View) -> Component | None:
                 components.link(each.page, view.link(each.path)),
             ]
         )
-        for each, names in told.items()
+        for each, names in names_of.items()
     ]
     return html.Div([html.H3("What to do"), html.Ol(items)], className="to-do") if items else None
 

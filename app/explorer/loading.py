@@ -90,7 +90,11 @@ def keep(made: Dash, explorer: Addresses) -> None:
     kept = Responses(KEPT_BYTES)
 
     def again() -> Response | None:
-        found = _asked(request.get_json(silent=True)) if request.path.endswith("/_dash-update-component") else None
+        found = (
+            _section_request(request.get_json(silent=True))
+            if request.path.endswith("/_dash-update-component")
+            else None
+        )
         if found is None:
             return None
         asked, name = found
@@ -118,7 +122,7 @@ def _version(explorer: Addresses) -> tuple[str, Configured]:
     return explorer.answers.version(), explorer.configured.now()
 
 
-def _asked(body: Any) -> tuple[dict[str, str], str] | None:
+def _section_request(body: Any) -> tuple[dict[str, str], str] | None:
     """What the callback of a section is asked, and the section's name; None of a request of any other form.
 
     The name must be the same wherever the request has it: the callback takes it from the state, and Dash names in its

@@ -270,12 +270,12 @@ def section(asked: Asked) -> Section:
 def panel(asked: Asked, shown: Shown, view: View) -> Component:
     """The answer: the sentence that answers, a figure, the table, what a reader must know."""
     answer = shown.answer
-    said = (
+    has_sentence = (
         answer.headline and not shown.narrowed and not (answer.rows.is_empty() and answer.headline == answer.when_empty)
     )
     return components.panel(
         asked.heading,
-        html.P(_linked(answer, shown.by, asked, view), className="answer") if said else None,
+        html.P(_linked(answer, shown.by, asked, view), className="answer") if has_sentence else None,
         _chooser(asked, shown),
         _figure(asked, shown, view),
         _table(asked, shown, view),
@@ -291,11 +291,11 @@ def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component
     found: dict[str, str] = {}
     for column in answer.rows.columns:
         if answer.rows.schema[column] == pl.String and linked(column, by, asked.leads):
-            said = answer.rows.filter(_in_sentence(answer.rows[column], answer.headline))
-            hrefs = addresses(said, column, by, view, asked.leads) or []
+            in_sentence = answer.rows.filter(_in_sentence(answer.rows[column], answer.headline))
+            hrefs = addresses(in_sentence, column, by, view, asked.leads) or []
             found |= {
                 name: href
-                for name, href in zip(said[column], hrefs, strict=True)
+                for name, href in zip(in_sentence[column], hrefs, strict=True)
                 if href and href.startswith(("/node", "/run"))
             }
     if not found:

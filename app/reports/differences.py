@@ -127,14 +127,14 @@ def _leaves(value: Any, objects: set[Path], path: Path = (), of: str = "") -> It
         for name, item in value.items():
             yield from _leaves(item, objects, (*path, name), "metrics" if of == "metrics" else name)
     elif isinstance(value, list | tuple):
-        for name, item in _named(value, KEYS.get(of, ())):
+        for name, item in _by_key(value, KEYS.get(of, ())):
             objects.add((*path, name))
             yield from _leaves(item, objects, (*path, name), of)
     else:
         yield path, value
 
 
-def _named(items: Iterable[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _by_key(items: Iterable[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Items of a list by what names them: words by themselves, objects by their keys."""
     seen: Counter[str] = Counter()
     for item in items:

@@ -234,8 +234,8 @@ def _unseen(which: str) -> pl.Expr:
     """Why there is no value, where there is none."""
     share = pl.col(f"unseen_share{which}")
     each = " of a run, on average" if which else ""
-    said = pl.format(f"cannot tell: {{}} % of the allocated GPU-time{each} is unattributed", (share * 100).round(1))
-    return pl.when(1 - share < 0.9).then(said).alias("note")
+    note = pl.format(f"cannot tell: {{}} % of the allocated GPU-time{each} is unattributed", (share * 100).round(1))
+    return pl.when(1 - share < 0.9).then(note).alias("note")
 
 
 def _with_interval(
@@ -387,8 +387,8 @@ def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | Non
     )
     regime = f"exact form for {row['exact_share']:.0%} of the time (lost share above 0.1), else finite; {inputs_text}"
     none = "cannot tell: no exposure to a failure rate in this window"
-    forms = [("ettr_expected", "expected", regime), *((f"ettr_expected_{form}", form, said)
-             for form, said in zip(EXPECTED_FORMS, _FORM_NOTES, strict=True))]  # fmt: skip
+    forms = [("ettr_expected", "expected", regime), *((f"ettr_expected_{form}", form, note)
+             for form, note in zip(EXPECTED_FORMS, _FORM_NOTES, strict=True))]  # fmt: skip
     rows = [
         {
             "cluster": row["cluster"],
@@ -402,9 +402,9 @@ def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | Non
             "ci_low": ends.item(0, 0) if known and column == "expected" else None,
             "ci_high": ends.item(0, 1) if known and column == "expected" else None,
             "ci_method": _AT_ENDS if known and column == "expected" else None,
-            "note": said if row[column] is not None else none if not known else "cannot tell: no productive time seen",
+            "note": note if row[column] is not None else none if not known else "cannot tell: no productive time seen",
         }
-        for metric, column, said in forms
+        for metric, column, note in forms
     ]
     return as_results(pl.DataFrame(rows, infer_schema_length=None), window, "cluster")
 

@@ -128,10 +128,10 @@ def parts(
             continue
         maker = _MAKERS.get(metric.name) or rows[metric.name]
         makers.setdefault(maker, metric.name if metric.show in {"", *makers.values()} else metric.show)
-    return {part: partial(_made, maker, source, window, gpus) for maker, part in makers.items()}
+    return {part: partial(_headlines_of, maker, source, window, gpus) for maker, part in makers.items()}
 
 
-def _made(maker: Callable[..., Any], source: Source, window: Window, gpus: float) -> tuple[Headline, ...]:
+def _headlines_of(maker: Callable[..., Any], source: Source, window: Window, gpus: float) -> tuple[Headline, ...]:
     if maker in _MAKERS.values():
         return (maker(source, window, gpus),)
     metrics = sorted(name for name, function in results().items() if function is maker)

@@ -191,8 +191,8 @@ def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None 
     if contents.steps is not None and contents.steps.earlier:
         contents = replace(contents, gone_before=_gone_before(reader, choice, contents))
     name = (*logs, *jobs, choice.run_id)[0]
-    hangs = StepRules(rules.hang_steps, rules.hang_min_s)
-    stragglers, stalls = slowness(source, contents.window, name, hangs)
+    step_rules = StepRules(rules.hang_steps, rules.hang_min_s)
+    stragglers, stalls = slowness(source, contents.window, name, step_rules)
     return replace(contents, stragglers=stragglers, stalls=stalls)
 
 

@@ -57,7 +57,7 @@ def _cost_of_all(rows: list[Row]) -> str:
 def _interruption(page: Page, row: Row, restart: Row | None) -> None:
     """When, why, where, its cost; the evidence, and when it ran again."""
     cost = "" if row["cost_gpu_s"] is None else texts.hours(row["cost_gpu_s"], "GPU-h")
-    evidence, again = _evidence(row), "" if restart is None else _again(restart)
+    evidence, again = _evidence(row), "" if restart is None else _restarted(restart)
     head = f"  {texts.moment(row['ended_at'])}  {_cause(row)}"
     if again and not evidence and width(head) + width(again) + width(cost) + 3 <= page.columns:
         head, again = f"{head}; {again}", ""
@@ -90,7 +90,7 @@ _DETAIL: Final = 100
 _INDENT: Final = " " * 4
 
 
-def _again(row: Row) -> str:
+def _restarted(row: Row) -> str:
     """When the run got going again."""
     if row["time_to_job_restart_s"] is None:
         return "still waits to start again"

@@ -108,10 +108,10 @@ def gpus_text(contents: Contents) -> str:
         return f"{texts.count(sum(asked))} requested on {counted(nodes, 'node')}"
     held = [row["n_gpus"] for row in rows]
     total = f"{texts.count(sum(held))}: " if len(held) > 1 and None not in held else ""
-    return total + "; ".join(_held(row) for row in rows)
+    return total + "; ".join(_allocation(row) for row in rows)
 
 
-def _held(row: Row) -> str:
+def _allocation(row: Row) -> str:
     """What one attempt, or a component of it, held."""
     nodes, gpus = row["n_nodes"], row["n_gpus"]
     on = counted(nodes, "node")

@@ -113,7 +113,7 @@ def _printed(page: Page, contents: Contents) -> None:
     text = f"the log itself prints {' and '.join(words)}"
     if tflops is not None and ours is not None:
         own = _tflops(ours)
-        text += f"; ours is {own:,.4g} TFLOP/s, {_apart(own, tflops)}: it counts FLOP, or time, its own way"
+        text += f"; ours is {own:,.4g} TFLOP/s, {_difference(own, tflops)}: it counts FLOP, or time, its own way"
         known = [row for row in contents.mfu if row["measure"] == "mfu" and row["value"] is not None]
         nearest = min(known, key=lambda row: abs(_tflops(row) - tflops))
         if nearest["convention"] != ours["convention"]:
@@ -125,7 +125,7 @@ def _tflops(row: Row) -> float:
     return float(row["value"] * row["peak_flops"] / 1e12)
 
 
-def _apart(ours: float, printed: float) -> str:
+def _difference(ours: float, printed: float) -> str:
     percent = 100 * (ours / printed - 1)
     return "the same" if abs(percent) < 0.05 else f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
 

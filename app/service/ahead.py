@@ -74,7 +74,7 @@ class Ahead:
         if not version or version == self._answered:
             return
         self._answered = version
-        for path, view in self._asked():
+        for path, view in self._first_pages():
             for section in sections_of(pages()[path], view):
                 if self._stop.is_set():
                     return
@@ -88,7 +88,7 @@ class Ahead:
         except FAULTS as error:
             logger.warning("%s is not answered ahead: %s", section.name, reason_of(error))
 
-    def _asked(self) -> Iterator[tuple[str, View]]:
+    def _first_pages(self) -> Iterator[tuple[str, View]]:
         situation = self._explorer.answers.ask(filters.situation)
         for each in situation.computed[:CLUSTERS]:
             view = filters.resolve(situation, {"cluster": each.cluster})

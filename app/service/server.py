@@ -242,11 +242,11 @@ def _cycles(worker: Worker | None) -> dict[str, Any]:
 
 def _mistakes(watched: Mapping[str, WatchedFile[Any]]) -> list[str]:
     """What is wrong in the files that are watched, each on one line."""
-    told = [(name, each.mistakes()) for name, each in watched.items()]
+    by_name = [(name, each.mistakes()) for name, each in watched.items()]
     return [
         f"{name}: {' '.join(line.strip() for line in text.splitlines())}; until that is corrected, what the file said "
         "last counts"
-        for name, text in told
+        for name, text in by_name
         if text is not None
     ]
 

@@ -215,7 +215,9 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
         columns=_with_cluster(first.columns),
         notes=_notes_together(pairs),
         details=tuple(details for each in answers for details in each.details),
-        headline="\n".join(_said_together([(cluster, (each.headline,)) for cluster, each in pairs if each.headline])),
+        headline="\n".join(
+            _joined_by_cluster([(cluster, (each.headline,)) for cluster, each in pairs if each.headline])
+        ),
         when_empty=_when_empty_together(pairs),
         brief=_briefs_together(pairs),
     )
@@ -230,24 +232,24 @@ def _notes_together(pairs: list[tuple[str, Answer]]) -> tuple[str, ...]:
                 blocks[-1] = (cluster, (*blocks[-1][1], note))
             else:
                 blocks.append((cluster, (note,)))
-    return tuple(_said_together(blocks))
+    return tuple(_joined_by_cluster(blocks))
 
 
 def _when_empty_together(pairs: list[tuple[str, Answer]]) -> str:
     """Why there are no rows: of each cluster where the reasons differ."""
     if len({each.when_empty for _, each in pairs}) == 1:
         return pairs[0][1].when_empty
-    return "\n".join(_said_together([(cluster, (each.when_empty,)) for cluster, each in pairs]))
+    return "\n".join(_joined_by_cluster([(cluster, (each.when_empty,)) for cluster, each in pairs]))
 
 
-def _said_together(said: list[tuple[str, tuple[str, ...]]]) -> list[str]:
+def _joined_by_cluster(lines_by_cluster: list[tuple[str, tuple[str, ...]]]) -> list[str]:
     """What is said of clusters, the same once, with the names of those that it is said of.
 
-    >>> _said_together([("a", ("Too few.",)), ("a", ("Run:", "  it")), ("b", ("Too few.",))])
+    >>> _joined_by_cluster([("a", ("Too few.",)), ("a", ("Run:", "  it")), ("b", ("Too few.",))])
     ['a, b: Too few.', 'a: Run:', '  it']
     """
     of: dict[tuple[str, ...], dict[str, None]] = {}
-    for cluster, lines in said:
+    for cluster, lines in lines_by_cluster:
         of.setdefault(lines, {})[cluster] = None
     return [line for (first, *more), names in of.items() for line in (f"{shortened(list(names))}: {first}", *more)]
 

@@ -39,7 +39,7 @@ def recorded_rows(
         Rows as `metrics.telemetry.utilisation.utilisation` has them, one per subject and evidence, with `busy_most_s`
         of `bounded_s` and their share `busy_most`; and those of `held` that are in none of them.
     """
-    unseen = held if observed is None else held.join(_seen(observed), on=_KEY, how="anti")
+    unseen = held if observed is None else held.join(_with_telemetry(observed), on=_KEY, how="anti")
     use = gpu_use(recorded_use(source, window.cluster), unseen.select(*_KEY, "allocated_s"))
     mine = use.join(held.select(list(dict.fromkeys([*_KEY, *key]))), on=_KEY)
     allocated = held.join(use.select(*_KEY, "evidence"), on=_KEY)
@@ -50,7 +50,7 @@ def recorded_rows(
     return rows, held.join(use, on=_KEY, how="anti")
 
 
-def _seen(observed: pl.DataFrame) -> pl.DataFrame:
+def _with_telemetry(observed: pl.DataFrame) -> pl.DataFrame:
     """Attempts that telemetry has seen at all, whether or not it is known whose each second was."""
     return observed.filter(pl.sum_horizontal("observed_s", "unattributed_s") > 0).select(_KEY)
 

@@ -136,7 +136,7 @@ def _in_terminal(table: TextTable, shown: pl.DataFrame, terminal: Terminal, opti
     left = {name: how for name, how in columns_.items() if name not in {*empty, *constant, *hidden}}
     candidates = _columns(shown, left, exact=False)
     notes = _take_notes(candidates, terminal.width or 0)
-    fitting = _fitting(_ranked(candidates, table), candidates, terminal.width or 0)
+    fitting = _columns_that_fit(_ranked(candidates, table), candidates, terminal.width or 0)
     names = {column.name for column in fitting}
     also = [_label(name, how) for name, how in columns_.items() if name not in {*empty, *constant, *names}]
     left_out = [
@@ -221,7 +221,7 @@ def _ranked(candidates: list[_Column], table: TextTable) -> list[_Column]:
     )
 
 
-def _fitting(ranked: list[_Column], candidates: list[_Column], columns: int) -> list[_Column]:
+def _columns_that_fit(ranked: list[_Column], candidates: list[_Column], columns: int) -> list[_Column]:
     """The columns that fit, in the order of `candidates`; one that follows another comes with it or not at all."""
     taken: list[_Column] = []
     used = -GAP

@@ -190,13 +190,13 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         "at least": f"(1 - {exported('goodput_ratio', of='allocated', bound='upper', **MONTH)})",
         "at most": f"(1 - {exported('goodput_ratio', of='allocated', bound='lower', **MONTH)})",
     }
-    said = f"Goodput of at least {promised:.1%} was claimed, so {budget:.1%} of the allocated GPU-time may be lost. "
+    goal = f"Goodput of at least {promised:.1%} was claimed, so {budget:.1%} of the allocated GPU-time may be lost. "
     burnt = {called: f"{share} / {budget or 1:.6g}" for called, share in lost.items()}
     by_category = f"sum by (category) ({exported('gpu_lost_seconds', **MONTH)}) / 3600"
     return [
         stat(
             "Budget burnt, at least",
-            f"{said}Of what may be lost, how much is, even if all unobserved time was productive. Above 100 %: the "
+            f"{goal}Of what may be lost, how much is, even if all unobserved time was productive. Above 100 %: the "
             "claim cannot hold for the time so far.",
             [ranged(known_now(burnt["at least"]), "{{cluster}}")],
             size=(6, 8),
@@ -205,7 +205,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         stat(
             "GPU-hours over the budget, at least",
-            f"{said}GPU-hours that were lost beyond that, of the allocated ones; below 0: what is left of it.",
+            f"{goal}GPU-hours that were lost beyond that, of the allocated ones; below 0: what is left of it.",
             [ranged(f"{known_now(_over(lost['at least'], budget, allocated))}", "{{cluster}}")],
             size=(6, 8),
             thresholds=steps(GOOD, (0, BAD)),
@@ -216,7 +216,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         grafana.time_series(
             "Budget burnt over the month",
-            f"{said}Both ends of what is burnt, and the share of the month that is over: above that line it burns too "
+            f"{goal}Both ends of what is burnt, and the share of the month that is over: above that line it burns too "
             f"fast. {HISTORY}",
             [
                 *(ranged(expr, f"{{{{cluster}}}} {called}") for called, expr in burnt.items()),

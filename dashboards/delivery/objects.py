@@ -102,5 +102,5 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _stream(says: str, objects: Iterable[dict[str, Any]]) -> str:
-    return HEAD + says + yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
+def _stream(comment: str, objects: Iterable[dict[str, Any]]) -> str:
+    return HEAD + comment + yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)

@@ -35,7 +35,7 @@ def _of_job(name: str, of_node: str) -> Recorded:
     return Recorded(f"trackside:job:{name}", JOB_GPUS.labels, expr)
 
 
-def _beside(of_node: str) -> str:
+def _for_each_job(of_node: str) -> str:
     """A node's value, once for each job there."""
     return f"0 * trackside:job:gpus + on (cluster, node) group_left () {of_node}"
 
@@ -85,7 +85,7 @@ DERIVED: Final = (
     _of_node("lowest_sm_clock_hz", "min by (cluster, node) (trackside:gpu:sm_clock_hz)"),
     _of_node("highest_temperature_c", "max by (cluster, node) (trackside:gpu:temperature_c)"),
     # What is the slowest of a node's GPUs is not shared out: a job waits for it whole.
-    Recorded("trackside:job:lowest_sm_clock_hz", JOB_GPUS.labels, _beside("trackside:node:lowest_sm_clock_hz")),
+    Recorded("trackside:job:lowest_sm_clock_hz", JOB_GPUS.labels, _for_each_job("trackside:node:lowest_sm_clock_hz")),
     _of_job("busy_gpus", "busy_held_gpus"),
     _of_job("idle_gpus", "idle_held_gpus"),
     _of_job("observed_gpus", "observed_held_gpus"),

@@ -56,7 +56,7 @@ def keep_steps(log: Log, session: int, new: int, first: int, lines: list[bytes])
             "session": owners,
         }
     )
-    _keep(log, _placed(log, table, numbers, bad, lambda at: lines[numbers[at] - first]))
+    _keep(log, _with_times(log, table, numbers, bad, lambda at: lines[numbers[at] - first]))
 
 
 def keep_columns(log: Log, steps: pl.DataFrame) -> None:
@@ -64,7 +64,7 @@ def keep_columns(log: Log, steps: pl.DataFrame) -> None:
     log.n_read += steps.height
     table = steps.with_columns(session=pl.lit(len(log.sessions) - 1, dtype=pl.Int32))
     numbers = steps["line"]
-    _keep(log, _placed(log, table, numbers, {}, lambda at: lines_of(steps[at : at + 1]).strip()))
+    _keep(log, _with_times(log, table, numbers, {}, lambda at: lines_of(steps[at : at + 1]).strip()))
 
 
 def _keep(log: Log, table: pl.DataFrame) -> None:
@@ -78,7 +78,7 @@ def _keep(log: Log, table: pl.DataFrame) -> None:
     log.days.add(mine.select("session", "step", "ts", "duration_s", "tokens", "loss"))
 
 
-def _placed(
+def _with_times(
     log: Log, table: pl.DataFrame, numbers: Sequence[int] | pl.Series, bad: dict[int, str], raw: Callable[[int], bytes]
 ) -> pl.DataFrame:
     """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused.

@@ -91,7 +91,7 @@ def summary(reports: Sequence[Report]) -> str:
     loaded = [report.parsed for report in reports if report.parsed is not None]
     n_files = len({report.origin for report in reports if not isinstance(report, Note)})
     failed = len({report.origin for report in reports if report.parsed is None})
-    taken = [_taken(report) for report in reports if report.parsed is not None]
+    taken = [_new_and_known(report) for report in reports if report.parsed is not None]
     counts = [
         f"{counted(sum(new for new, _ in taken), 'row')} new",
         f"{sum(n_known for _, n_known in taken):,} known already",
@@ -103,7 +103,7 @@ def summary(reports: Sequence[Report]) -> str:
     return f"{files}: {', '.join(counts)}{_span(loaded)}"
 
 
-def _taken(report: Report) -> tuple[int, int]:
+def _new_and_known(report: Report) -> tuple[int, int]:
     """New and known rows; where new ones were not counted, all that were loaded may be new."""
     if report.parsed is None:
         return 0, 0

@@ -116,7 +116,7 @@ def sync_intervals(
     first, last = (int(each) for each in pl.Series(kubernetes_known, dtype=frames.TIME).dt.epoch("us"))
     last = min(last, int(slurm_known.select(pl.col("ended_at").dt.epoch("us").max()).item() or first))
     lanes = _lanes(pairs, inventory)
-    spans = _placed(pairs, lanes, _PAIR, last)
+    spans = _clipped(pairs, lanes, _PAIR, last)
     own, hosts = lanes.select("lane", *_KEY), lanes.select("lane", "cluster", node="kubernetes_node")
     layers = [
         spans.select(*_PLACE, paired=_ONE),
@@ -127,7 +127,7 @@ def sync_intervals(
         *(_state(slurm, own, name, f"s_{name}", last) for name in ("down", "drained", "maintenance", "unknown")),
         *(_state(kubernetes, hosts, name, f"k_{name}", last) for name in ("down", "drained", "unknown")),
         _held(held, own, last),
-        _placed(inventory, own, _KEY, last).select(*_PLACE, capacity="milli_gpus", known=_ONE),
+        _clipped(inventory, own, _KEY, last).select(*_PLACE, capacity="milli_gpus", known=_ONE),
     ]
     found = _intervals(_judged(sweep(layers)), last).join(lanes, on="lane").with_row_index("_row")
     explained = with_evidence(with_reasons(found, slurm, kubernetes), held, spans)
@@ -142,7 +142,7 @@ def _lanes(pairs: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
     return every.sort(pl.all(), nulls_last=True).with_row_index("lane")
 
 
-def _placed(rows: pl.DataFrame, lanes: pl.DataFrame, on: list[str], end: int) -> pl.DataFrame:
+def _clipped(rows: pl.DataFrame, lanes: pl.DataFrame, on: list[str], end: int) -> pl.DataFrame:
     placed = rows.join(lanes, on=on).with_columns(*_SPAN)
     clipped = placed.with_columns(pl.col("ended").fill_null(end).clip(upper_bound=end))
     return clipped.filter(pl.col("started") < pl.col("ended"))
@@ -151,7 +151,7 @@ def _placed(rows: pl.DataFrame, lanes: pl.DataFrame, on: list[str], end: int) ->
 def _elsewhere(pairs: pl.DataFrame, lanes: pl.DataFrame, end: int) -> pl.DataFrame:
     """In the lane without a Kubernetes node: when the node has one (`hosted`)."""
     alone = lanes.filter(pl.col("kubernetes_node").is_null()).select("lane", *_KEY)
-    return _placed(pairs, alone, _KEY, end).select(*_PLACE, hosted=_ONE)
+    return _clipped(pairs, alone, _KEY, end).select(*_PLACE, hosted=_ONE)
 
 
 def _looked(pairs: pl.DataFrame, lanes: pl.DataFrame, pods_listed_at: datetime | None, end: int) -> pl.DataFrame:
@@ -178,13 +178,13 @@ def _both(lanes: pl.DataFrame, slurm_known: pl.DataFrame, first: int, last: int)
 
 
 def _state(side: pl.DataFrame, lanes: pl.DataFrame, state: str, name: str, end: int) -> pl.DataFrame:
-    return _placed(side.filter(pl.col("state") == state), lanes, _KEY, end).select(*_PLACE, _ONE.alias(name))
+    return _clipped(side.filter(pl.col("state") == state), lanes, _KEY, end).select(*_PLACE, _ONE.alias(name))
 
 
 def _held(held: pl.DataFrame, own: pl.DataFrame, end: int) -> pl.DataFrame:
     unclear = pl.col("milli_gpus").is_null().cast(pl.Int64)
     known = pl.col("milli_gpus").fill_null(0)
-    return _placed(held, own, _KEY, end).select(*_PLACE, held=known, busy=_ONE, unclear=unclear)
+    return _clipped(held, own, _KEY, end).select(*_PLACE, held=known, busy=_ONE, unclear=unclear)
 
 
 def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
@@ -211,7 +211,7 @@ def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
         .when(on("going")).then(pl.lit("terminating"))
         .otherwise(pl.lit("ready"))
     )  # fmt: skip
-    said = pieces.with_columns(slurm=slurm, kube=kube)
+    stated = pieces.with_columns(slurm=slurm, kube=kube)
     serves = pl.col("slurm").is_in(SERVING)
     kind = (
         pl.when(~on("both")).then(None)
@@ -223,7 +223,7 @@ def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("only_kubernetes"))
     )  # fmt: skip
     blind = (pl.col("kube") == "unknown") | (pl.col("slurm") == "unknown") | ~on("both")
-    return said.with_columns(kind=kind).with_columns(blind=blind)
+    return stated.with_columns(kind=kind).with_columns(blind=blind)
 
 
 def _intervals(pieces: pl.DataFrame, end: int) -> pl.DataFrame:

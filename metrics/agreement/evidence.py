@@ -65,7 +65,7 @@ def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) 
     )  # fmt: skip
     gone = spans.filter(pl.col("pod_ended_at").is_not_null()).group_by("lane").agg(pl.col("pod_ended_at").min())
     kind, followed = pl.col("kind"), pl.col("ended_by") == "slurm"
-    told = (
+    verdict = (
         pl.when(kind.is_in(["cordoned", "not_ready"]) & followed).then(pl.lit("slurm followed"))
         .when((kind == "cordoned") & pl.col("_placed")).then(pl.lit("slurm work_placed"))
         .when((kind == "not_ready") & pl.col("_failed")).then(pl.lit("slurm node_fail"))
@@ -77,9 +77,9 @@ def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) 
     return (
         found.join(ran, on="_row", how="left")
         .join(gone, on="lane", how="left")
-        .with_columns(_told=told.str.split(" "))
+        .with_columns(_verdict=verdict.str.split(" "))
         .with_columns(
-            wrong=pl.col("_told").list.first().fill_null("unknown"),
-            evidence=pl.col("_told").list.get(1, null_on_oob=True),
+            wrong=pl.col("_verdict").list.first().fill_null("unknown"),
+            evidence=pl.col("_verdict").list.get(1, null_on_oob=True),
         )
     )

@@ -161,12 +161,14 @@ def executed(attempts: pl.DataFrame) -> pl.DataFrame:
     )
     jobs = held.filter("_het").select(_EXECUTION).unique()
     if jobs.height:
-        held = pl.concat([held.join(jobs, on=list(_EXECUTION), how="anti", maintain_order="left"), _whole(held, jobs)])
+        held = pl.concat(
+            [held.join(jobs, on=list(_EXECUTION), how="anti", maintain_order="left"), _joined_components(held, jobs)]
+        )
     sized = held.drop("_het").drop_nulls("milli_gpus")
     return sized.with_columns(gpus=pl.col("milli_gpus") / 1000).drop("milli_gpus").with_row_index("execution")
 
 
-def _whole(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+def _joined_components(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """Heterogeneous jobs in one row each."""
     over = pl.col("ended_at").is_null().any()
     sums = [total("milli_gpus"), pl.col("nodes").sum(), pl.col("suspended_s").max()]

@@ -75,7 +75,7 @@ def incidents(
         return frames.empty(INCIDENTS), frames.empty(ATTEMPT_HEALTH)
     numbered = _numbered(events)
     concerned = attempt_nodes.join(numbered.select(_PLACE).unique(), on=_PLACE, how="semi")
-    touched = _touched(numbered, _held(attempts, concerned))
+    touched = _touched(numbered, _occupancy(attempts, concerned))
     n_attempts = touched.group_by("incident").agg(pl.len().alias("n_attempts"))
     incidents = (
         numbered.group_by("incident", maintain_order=True)
@@ -123,7 +123,7 @@ def _numbered(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _held(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
+def _occupancy(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
     """Which node each attempt held from when to when, and when the attempt ended; null: it goes on.
 
     `by_person`: what happened after its end has nothing to do with it.

@@ -75,7 +75,7 @@ def logged_time(
         pl.concat(
             [
                 _step_time(steps, _last_durable(events, executed)),
-                _hangs(steps, carved),
+                _hung_time(steps, carved),
                 _startups(lanes, in_session, steps, carved),
                 _tails(lanes, in_session, steps, carved),
             ]
@@ -150,7 +150,7 @@ def _step_time(steps: pl.DataFrame, durable: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _hangs(steps: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
+def _hung_time(steps: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
     """Between two steps of a session (or the last one and the last event), what neither step nor event explains."""
     following = pl.col("begin").shift(-1).over("session")
     last_event = carved.group_by("session").agg(pl.col("ended").max().alias("last_event"))

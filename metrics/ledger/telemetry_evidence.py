@@ -231,7 +231,7 @@ def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
     hours = elsewhere.group_by("attempt").agg(
         pl.col("cell_from").min().alias("rolled_from"), pl.col("cell_until").max().alias("rolled_until")
     )
-    judged = _placed(_judged(together), hours)
+    judged = _within_attempt(_judged(together), hours)
     lane = pl.col("holder").alias("lane")
     unused = sweep([own.filter(~pl.col("used")).select(lane, *span, _GPU.alias("milli_gpus"))]).select(
         "lane",
@@ -315,7 +315,7 @@ def _judged(together: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _placed(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
+def _within_attempt(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
     """What looks like start or end in the samples is amid the attempt where roll-ups tell of time before or after."""
     before = (pl.col("rolled_from") < pl.col("started")).fill_null(value=False)
     after = (pl.col("rolled_until") > pl.col("started")).fill_null(value=False)

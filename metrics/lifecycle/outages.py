@@ -191,7 +191,7 @@ def _described(placed: pl.DataFrame, whole: pl.DataFrame, stages: pl.DataFrame, 
         strategy="backward", check_sortedness=False,
     ).with_columns(_symptom=pl.col("cause").is_in(SYMPTOMS))  # fmt: skip
     noticed = ~pl.col("silent")
-    told = states.group_by("outage", maintain_order=True).agg(
+    reasons = states.group_by("outage", maintain_order=True).agg(
         pl.col("started").filter(noticed).min().alias("noticed"),
         pl.col("planned").fill_null(value=False).all(),
         pl.col("cause").filter(~pl.col("_symptom")).drop_nulls().first().alias("_cause"),
@@ -213,7 +213,7 @@ def _described(placed: pl.DataFrame, whole: pl.DataFrame, stages: pl.DataFrame, 
     cause = pl.coalesce("_cause", "_symptom", pl.when("planned").then(pl.lit("maintenance")))
     gap = pl.col("started") - pl.col("ended").shift(1).over("lane")
     return (
-        whole.join(told, on="outage")
+        whole.join(reasons, on="outage")
         .join(spent, on="outage", maintain_order="left")
         .sort("lane", "started")
         .with_columns(

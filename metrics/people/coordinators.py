@@ -35,7 +35,7 @@ def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     """
     renamed = renames(changes)
     lists = with_latest_names(listed, renamed, user="user", at="last_seen_at")
-    made = with_latest_names(_made(changes), renamed, user="user", at="ts")
+    made = with_latest_names(_appointments(changes), renamed, user="user", at="ts")
     seen = lists.select(*_WHO, ts="last_seen_at")
     held = (
         pl.concat([seen, made]).filter(pl.col("account") != "").group_by(_WHO).agg(pl.col("ts").max().alias("held_at"))
@@ -49,7 +49,7 @@ def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(is_held).select(_WHO).sort(_WHO)
 
 
-def _made(changes: pl.DataFrame) -> pl.DataFrame:
+def _appointments(changes: pl.DataFrame) -> pl.DataFrame:
     """Who was made coordinator of which account, and when."""
     return changes.filter(pl.col("action") == "Add Account Coord").select(
         "cluster", user="subject", account=pl.col("detail").str.strip_chars(), ts="ts"

@@ -59,9 +59,9 @@ def run_attempts(
     group = ["cluster", "scheduler", "group"]
     leads = pl.col("group") == pl.col("job_id")
     # Each step sorts what belongs together into neighbours and compares those: `over` takes much longer.
-    told = [*frames.ATTEMPT_KEY, "het_job_id", "ended_at", "state", "user", "name"]
+    facts = [*frames.ATTEMPT_KEY, "het_job_id", "ended_at", "state", "user", "name"]
     rows = (
-        attempts.select(*told, group=pl.coalesce("het_job_id", "job_id"))  # each sort copies what it sorts
+        attempts.select(*facts, group=pl.coalesce("het_job_id", "job_id"))  # each sort copies what it sorts
         .sort(*job, "submitted_at")
         .with_columns(new=_changes(*job))
         .with_columns(

@@ -281,8 +281,8 @@ def _beside() -> pl.Expr:
 def _most(part: str) -> pl.Expr:
     """Its seconds where they are most of the wall time; of a pipeline's waiting no one knows how much is transfers."""
     share = pl.col(f"{part}_share")
-    told = (share >= MAJORITY) & ((pl.col("stages") <= 1) if part == "network" else True)
-    return pl.when(told).then(share * pl.col("wall_s"))
+    decided = (share >= MAJORITY) & ((pl.col("stages") <= 1) if part == "network" else True)
+    return pl.when(decided).then(share * pl.col("wall_s"))
 
 
 def _comes_and_goes() -> pl.Expr:

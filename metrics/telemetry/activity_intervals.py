@@ -53,13 +53,13 @@ def activity_intervals(
     """
     following: pl.DataFrame | None = None
     for samples, hours in days:
-        rows = with_hours(_known(samples, idle), hours.filter(pl.col(ACTIVE_SHARE).is_not_null()), by=GPU)
+        rows = with_hours(_showing_activity(samples, idle), hours.filter(pl.col(ACTIVE_SHARE).is_not_null()), by=GPU)
         day = series(rows, following)
         following = day.firsts
         yield _of_day(day, idle, since_us, until_us)
 
 
-def _known(samples: pl.DataFrame, idle: pl.Expr) -> pl.DataFrame:
+def _showing_activity(samples: pl.DataFrame, idle: pl.Expr) -> pl.DataFrame:
     """Samples that show whether their GPU is active."""
     known = samples.select(idle.is_not_null().alias("known"))["known"]
     return samples if known.all() else samples.filter(known)

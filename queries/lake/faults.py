@@ -78,9 +78,9 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
 
 def _read_only(address: Address, message: str) -> WarehouseError:
     """That a role of PostgreSQL may not write."""
-    said = next(line for line in message.splitlines() if any(words in line.lower() for words in _READ_ONLY))
+    reason = next(line for line in message.splitlines() if any(words in line.lower() for words in _READ_ONLY))
     return WarehouseError(
-        f"PostgreSQL does not let this user change the catalogue of {address}: {without_secrets(said.strip())}\n"
+        f"PostgreSQL does not let this user change the catalogue of {address}: {without_secrets(reason.strip())}\n"
         "Whoever commits needs to write its tables: use the role that owns them, or grant it all on the schema."
     )
 

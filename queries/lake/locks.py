@@ -133,12 +133,12 @@ class _Advisory:
 
     def take(self) -> bool:
         """Take it if nobody has it."""
-        return bool(self._asked(f"SELECT pg_try_advisory_xact_lock({self._key})")[0][0])
+        return bool(self._query(f"SELECT pg_try_advisory_xact_lock({self._key})")[0][0])
 
     def holder(self) -> str:
         """Who has it, as PostgreSQL knows."""
         high, low = (self._key >> 32) & 0xFFFFFFFF, self._key & 0xFFFFFFFF
-        found = self._asked(
+        found = self._query(
             "SELECT a.application_name, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') "  # noqa: S608 - a number of ours
             "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) "
             f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {high} AND l.objid = {low}"
@@ -152,13 +152,13 @@ class _Advisory:
             WriteError: it has.
         """
         try:
-            self._asked("SELECT 1")
+            self._query("SELECT 1")
         except duckdb.Error:
             raise WriteError(
                 "the connection to the lake's catalogue broke: nothing was changed. Run it again."
             ) from None
 
-    def _asked(self, sql: str) -> list[tuple[object, ...]]:
+    def _query(self, sql: str) -> list[tuple[object, ...]]:
         return self._connection.execute(f"SELECT * FROM postgres_query('{self._guard}', {literal(sql)})").fetchall()  # noqa: S608 - our own
 
 

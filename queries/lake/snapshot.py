@@ -225,7 +225,7 @@ class _Builder:
         _remove(unfinished)
         if before is None or not self._renewed(before, unfinished):
             _remove(unfinished)
-            self._made(unfinished)
+            self._make(unfinished)
         unfinished.replace(target)
         self._point_at(target)
         self._sweep(target, {target, before, *directory.copies(self._root)[-directory.PUBLISHED_KEPT :]})
@@ -241,7 +241,7 @@ class _Builder:
                 if made_at - unfinished.lstat().st_mtime > _LEFT_S:
                     unfinished.unlink()
 
-    def _made(self, file: Path) -> None:
+    def _make(self, file: Path) -> None:
         """Make a copy from nothing."""
         with _opened(file) as connection:
             upgrade.apply_missing_steps(connection, {})

@@ -60,9 +60,9 @@ def test_every_rule_decides_something_of_a_sample() -> None:
     for reason in SAMPLES:
         seen: set[str] = set()
         for number, rule in enumerate(rules()):
-            if rule.tells.keys() - seen and rule.pattern.search(reason):
+            if rule.meaning.keys() - seen and rule.pattern.search(reason):
                 deciding.add(number)
-                seen |= rule.tells.keys()
+                seen |= rule.meaning.keys()
     assert [rule.pattern.pattern for number, rule in enumerate(rules()) if number not in deciding] == []
 
 

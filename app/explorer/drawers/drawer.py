@@ -110,7 +110,10 @@ def _claim(judged: Judged, headline: Headline) -> Component:
     return html.Div(
         [
             html.Div(
-                [html.H3(f"Claim: {claim.id}"), components.verdict_badge(judged.verdict, said=verdict_word(judged))],
+                [
+                    html.H3(f"Claim: {claim.id}"),
+                    components.verdict_badge(judged.verdict, word_shown=verdict_word(judged)),
+                ],
                 className="claim-head",
             ),
             html.Blockquote(f"“{claim.quoted}”"),

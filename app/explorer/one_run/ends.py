@@ -53,8 +53,8 @@ def reasons(interruptions: pl.DataFrame) -> list[dict[str, Any]]:
 
 def to_do(reason: dict[str, Any]) -> str:
     """What a person can do about a cause."""
-    told: str = OF_CAUSE.get(reason["cause"], TO_DO.get(reason["class"], "Why it ended is not known."))
-    return told
+    advice: str = OF_CAUSE.get(reason["cause"], TO_DO.get(reason["class"], "Why it ended is not known."))
+    return advice
 
 
 WHY: Final = "Why it restarted, and what to do"

@@ -172,7 +172,7 @@ def _pager(found: logged.Listed, path: str, params: Mapping[str, str]) -> Compon
 
 def of_run(explorer: Explorer, search: str | None) -> Component | None:
     """The page of the run of the address; None where it is not a run that only a log knows."""
-    found = _found(explorer, search)
+    found = _run_of_address(explorer, search)
     if found is None:
         return None
     contents, data = found
@@ -194,11 +194,11 @@ def of_run(explorer: Explorer, search: str | None) -> Component | None:
 
 def steps_of(explorer: Explorer, search: str) -> pl.DataFrame | None:
     """Every step of the run of the address; None where it is not a run that only a log knows."""
-    found = _found(explorer, search)
+    found = _run_of_address(explorer, search)
     return None if found is None else found[1].steps
 
 
-def _found(explorer: Explorer, search: str | None) -> tuple[Contents, RunPage] | None:
+def _run_of_address(explorer: Explorer, search: str | None) -> tuple[Contents, RunPage] | None:
     """The numbers and the charts of the run of the address; None where it is not a run that only a log knows."""
     params = parameters(search)
     named = explorer.answers.ask(known, params.get("id", ""), params.get("cluster", ""))
@@ -208,7 +208,7 @@ def _found(explorer: Explorer, search: str | None) -> tuple[Contents, RunPage] |
 def _head(contents: Contents, options: str) -> Component:
     last, read = contents.log_read or (contents.window.until, None)
     model = next((str(row["gpu_model"]) for row in contents.attempts if row["gpu_model"]), None)
-    told = [
+    facts = [
         ("Run", contents.choice.run_id),
         ("Cluster", contents.choice.cluster),
         ("GPUs", headline_text.gpus(contents.gpus)),
@@ -223,7 +223,7 @@ def _head(contents: Contents, options: str) -> Component:
         [
             html.Div([components.link(TITLE, address(LIST, {PAGE: "0"}))], className="crumbs pager"),
             html.Div([html.H1(contents.choice.run_id), components.state_badge("LOG ONLY")], className="title"),
-            components.facts(told),
+            components.facts(facts),
             components.code(commands.completed(first.command, options)),
         ],
         className="run-head",

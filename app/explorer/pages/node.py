@@ -40,7 +40,7 @@ ASKED = tuple(
 )
 
 
-def _named(data: Data, view: View) -> None:
+def _require_known_node(data: Data, view: View) -> None:
     """Refuse an address without a node, or with one that no source names.
 
     Raises:
@@ -75,7 +75,7 @@ PAGE = Page(
     "/node",
     "Node",
     None,
-    _named,
+    _require_known_node,
     _top,
     parent="/nodes",
     sections=lambda view: [section(each) for each in ((CAME, *ASKED) if _came(view) else ASKED)],

@@ -142,7 +142,7 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
             html.Span(
                 [
                     html.Span(headline.title, className="card-title"),
-                    components.verdict_badge(claim.verdict, aim or "", said=verdict_word(claim))
+                    components.verdict_badge(claim.verdict, aim or "", word_shown=verdict_word(claim))
                     if claim is not None
                     else None,
                 ],

@@ -116,7 +116,7 @@ def _claim(each: Judged, view: View) -> Component:
                 ),
             ]
         ),
-        right=components.verdict_badge(each.verdict, target, said=verdict_word(each)),
+        right=components.verdict_badge(each.verdict, target, word_shown=verdict_word(each)),
     )
 
 

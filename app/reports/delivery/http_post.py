@@ -64,8 +64,8 @@ def post(
 def _judge(answer: requests.Response, secrets: tuple[str, ...]) -> None:
     if answer.ok and answer.status_code < 300:
         return
-    said = answer.raw.read(ANSWER, decode_content=True).decode("utf-8", "replace").strip()
-    first = without(said.splitlines()[0], answer.url, *secrets) if said else answer.reason
+    reply = answer.raw.read(ANSWER, decode_content=True).decode("utf-8", "replace").strip()
+    first = without(reply.splitlines()[0], answer.url, *secrets) if reply else answer.reason
     message = f"the receiver answered {answer.status_code}: {first}"
     if answer.status_code < 500 and answer.status_code not in LATER:
         raise RefusedError(message)

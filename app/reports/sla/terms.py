@@ -278,7 +278,7 @@ def change(now: Judged, trend: Sequence[dict[str, Any]]) -> dict[str, Any] | Non
         "period": before["period"],
         "value": before["value"],
         "difference": measured.value - before["value"] if known and measured.value is not None else None,
-        "apart": _apart((measured.low, measured.high), (before["low"], _upper(before))),
+        "apart": _disjoint((measured.low, measured.high), (before["low"], _upper(before))),
     }
 
 
@@ -286,10 +286,10 @@ def _upper(row: dict[str, Any]) -> float | None:
     return float("inf") if row["no_upper_limit"] else row["high"]
 
 
-def _apart(one: tuple[float | None, float | None], other: tuple[float | None, float | None]) -> bool | None:
+def _disjoint(one: tuple[float | None, float | None], other: tuple[float | None, float | None]) -> bool | None:
     """Whether two ranges have no number in common; None where an end is unknown.
 
-    >>> _apart((0.9, 0.95), (0.8, 0.85)), _apart((0.9, 0.95), (0.8, 0.9)), _apart((None, 1.0), (0.0, 1.0))
+    >>> _disjoint((0.9, 0.95), (0.8, 0.85)), _disjoint((0.9, 0.95), (0.8, 0.9)), _disjoint((None, 1.0), (0.0, 1.0))
     (True, False, None)
     """
     if None in {*one, *other}:

@@ -387,10 +387,10 @@ def _incident(e: Document) -> list[str]:
 
 
 def _exclusions(r: Document) -> list[str]:
-    said: dict[str, list[str]] = {}
+    claims_by_exclusion: dict[str, list[str]] = {}
     for each in r["exclusions"]["declared"]:
-        said.setdefault(each["says"], []).append(each["claim"])
-    lines = [f"Left out of {', '.join(claims)}: {says}" for says, claims in said.items()]
+        claims_by_exclusion.setdefault(each["says"], []).append(each["claim"])
+    lines = [f"Left out of {', '.join(claims)}: {says}" for says, claims in claims_by_exclusion.items()]
     if lines:
         left_out = display(float(r["exclusions"]["gpu_seconds"]), "gpu_h")
         words = f"What is left out of objectives is {left_out} GPU-hours, summed over them"

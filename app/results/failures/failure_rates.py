@@ -195,7 +195,7 @@ def _against(rates: pl.DataFrame, other: Reference, gpus: float) -> dict[str, An
         theirs = (other.failures, other.exposure_gpu_days)
         ratio = ratio_to_count(*counts, *theirs, phi=_divisor(ours))
         p_value = p_of_counts(*counts, *theirs, phi=_divisor(ours))
-    return _beside(ours, ratio, other.rate_per_gpu_day, other.size or gpus) | {
+    return _comparison(ours, ratio, other.rate_per_gpu_day, other.size or gpus) | {
         "reference": other.name,
         "reference_failures": other.failures,
         "reference_gpu_days": other.exposure_gpu_days,
@@ -211,7 +211,7 @@ def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gp
     phi = max(_divisor(ours), _divisor(theirs))
     counts = [each[name] for each in (ours, theirs) for name in ("n_failures", "exposure_gpu_days")]
     ratio = ratio_to_count(*counts, phi=phi, both=True)
-    return _beside(ours, ratio, theirs["rate_per_gpu_day"], gpus) | {
+    return _comparison(ours, ratio, theirs["rate_per_gpu_day"], gpus) | {
         "reference": f"cluster {name}",
         "reference_failures": theirs["n_failures"],
         "reference_gpu_days": theirs["exposure_gpu_days"],
@@ -222,7 +222,7 @@ def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gp
     }
 
 
-def _beside(ours: dict[str, Any], ratio: Ratio | None, their_rate: float | None, gpus: float) -> dict[str, Any]:
+def _comparison(ours: dict[str, Any], ratio: Ratio | None, their_rate: float | None, gpus: float) -> dict[str, Any]:
     """What both kinds of comparison tell; of a rate at one size, the size is the point's own."""
     rate = ours["rate_per_gpu_day"]
     return {

@@ -68,20 +68,20 @@ def _states(source: Source, window: Window, fixes: Sequence[StateFix]) -> pl.Dat
     raw = reported.select(*_STATE, "state_raw").unique(_STATE, keep="first", maintain_order=True)
     worded = marked.join(raw, on=_STATE, how="left", nulls_equal=True, maintain_order="left")
     with_gpus = source.query("nodes_with_gpus", cluster=window.cluster)
-    return frames.conform(_told(worded).join(with_gpus, on=["cluster", "node"], how="semi"), STATES)
+    return frames.conform(_with_meaning(worded).join(with_gpus, on=["cluster", "node"], how="semi"), STATES)
 
 
-def _told(states: pl.DataFrame) -> pl.DataFrame:
+def _with_meaning(states: pl.DataFrame) -> pl.DataFrame:
     """States with `stage`, `cause` and `by`.
 
     The scheduler's own word for a state (`REBOOT_ISSUED`) tells the stage where the reason does not.
     """
-    asked = ["reason", "actor", "state_raw"]
-    pairs = states.select(asked).unique(maintain_order=True)
+    stated = ["reason", "actor", "state_raw"]
+    pairs = states.select(stated).unique(maintain_order=True)
     rows = []
     for reason, actor, raw in pairs.rows():
-        tells = told(reason, actor)
-        rows.append((reason, actor, raw, tells.by, tells.stage or told(raw).stage, tells.cause))
-    schema = dict.fromkeys([*asked, "by", "stage", "cause"], frames.TEXT)
+        meaning = told(reason, actor)
+        rows.append((reason, actor, raw, meaning.by, meaning.stage or told(raw).stage, meaning.cause))
+    schema = dict.fromkeys([*stated, "by", "stage", "cause"], frames.TEXT)
     known = pl.DataFrame(rows, schema=schema, orient="row")
-    return states.join(known, on=asked, how="left", nulls_equal=True, maintain_order="left")
+    return states.join(known, on=stated, how="left", nulls_equal=True, maintain_order="left")

@@ -32,7 +32,9 @@ def why_apart(source: Reader, window: Window, shown: list[str]) -> tuple[str, ..
 def _why(source: Reader, window: Window, name: str, shown: list[str]) -> tuple[str, ...]:
     matches = source.query("runs_of_name", cluster=window.cluster, called=name)
     rows = matches.select("run_id", "started_at", "until").rows()
-    beside = _beside([(run, started, until) for run, started, until in rows if started and _is_of(run, name)])
+    beside = _overlapping_pairs(
+        [(run, started, until) for run, started, until in rows if started and _is_of(run, name)]
+    )
     if not beside:
         return ()
     one, other = next((pair for pair in beside if shown[0] in pair), beside[0])
@@ -53,7 +55,7 @@ def _job(run_id: str) -> str:
     return run_id if matches is None else matches["job"]
 
 
-def _beside(ran: list[tuple[str, datetime, datetime | None]]) -> list[tuple[str, str]]:
+def _overlapping_pairs(ran: list[tuple[str, datetime, datetime | None]]) -> list[tuple[str, str]]:
     """Pairs that ran at the same time: each run, by its start, with the one before it that lasted longest."""
     matches: list[tuple[str, str]] = []
     longest: tuple[str, datetime | None] | None = None

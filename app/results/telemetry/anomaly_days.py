@@ -127,7 +127,7 @@ def digests(hours: Hours, first: date, last: date) -> dict[date, str]:
     early = first - REACH_DAYS * DAY
     rows = hours.source.query("anomaly_inputs", cluster=hours.cluster, first=early, last=last)
     made_of = dict(rows.select("day", "made_of").iter_rows())
-    held = _held(hours.held, hours.until)
+    held = _occupancy_by_day(hours.held, hours.until)
     own = {day: f"{hours_before(day, hours.until)}|{text}|{held.get(day)}" for day, text in made_of.items()}
     return {day: _digest(hours.limits, own, day) for day in own if day >= first}
 
@@ -138,7 +138,7 @@ def _digest(limits: Limits, own: Mapping[date, str], day: date) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _held(held: pl.DataFrame, until: datetime) -> dict[date, str]:
+def _occupancy_by_day(held: pl.DataFrame, until: datetime) -> dict[date, str]:
     """A text for each day that depends on which attempt held which node when."""
     last = int(until.timestamp() * 1e6) // _HOUR_US * _HOUR_US
     spans = held.select(
@@ -214,7 +214,7 @@ def days_tested(
     Raises:
         CorruptWarehouseError: what is stored is damaged.
     """
-    kept = _kept(wanted, stored, anew)
+    kept = _days_to_read(wanted, stored, anew)
     make = {day for day in wanted if day not in kept}
     tested = _before(make, days) - kept - make
     learnt = _before(make | tested, days) - kept - tested - make
@@ -224,14 +224,14 @@ def days_tested(
         if stored is not None and day in kept:
             found = stored.read(day)
         else:
-            found = _made(hours, day, wanted.get(day), left, learnt=day in learnt)
+            found = _day_tests(hours, day, wanted.get(day), left, learnt=day in learnt)
         if day in needed:
             left.append((day, Past.of(found.sums)))
         if day in wanted:
             yield found
 
 
-def _kept(wanted: Mapping[date, tuple[int, int]], stored: Stored | None, anew: Collection[date]) -> set[date]:
+def _days_to_read(wanted: Mapping[date, tuple[int, int]], stored: Stored | None, anew: Collection[date]) -> set[date]:
     """Days that are read: of those that are wanted the whole of what is stored."""
     if stored is None:
         return set()
@@ -248,7 +248,7 @@ def _before(days: Iterable[date], there: Collection[date]) -> set[date]:
     return {day - n * DAY for day in days for n in range(1, PAST_DAYS + 1)} & set(there)
 
 
-def _made(
+def _day_tests(
     hours: Hours, day: date, within: tuple[int, int] | None, left: Iterable[tuple[date, Past]], *, learnt: bool
 ) -> DayTests:
     first = number_of(day) * HOURS_A_DAY

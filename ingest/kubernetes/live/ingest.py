@@ -107,7 +107,7 @@ def ingest_live(
 def _read(writer: Writer, reading: _Reading, progress: Callable[[str, int, int], None]) -> Report:
     """Read all kinds, and write them at once."""
     client, cluster, now = reading.client, reading.objects.cluster, reading.now
-    known = _known(writer, cluster, client.url)
+    known = _versions_read(writer, cluster, client.url)
     resources = resources_of(client)
     for number, resource in enumerate(resources):
         progress(resource.name, number, len(resources))
@@ -187,7 +187,7 @@ class _Reading:
         return pl.DataFrame(rows, schema=VERSIONS)
 
 
-def _known(writer: Writer, cluster: str, server: str) -> dict[str, str]:
+def _versions_read(writer: Writer, cluster: str, server: str) -> dict[str, str]:
     """Versions by resource, up to which this server was read."""
     where = pl.DataFrame({"cluster": [cluster], "server": [server]})
     rows = writer.matching("object_versions", where, keys=["cluster", "server"])

@@ -479,10 +479,10 @@ class Server:
         except export.LongLineError as error:
             raise TooMuchError(str(error)) from None
         except wire.GarbledError as error:
-            said = self._client.hide(str(error))
-            if TOO_MUCH.search(said):
-                raise TooMuchError(said) from None
-            raise AgainError(self._client.down(f"breaks an answer off: {shorten(said)}", LATER)) from None
+            message = self._client.hide(str(error))
+            if TOO_MUCH.search(message):
+                raise TooMuchError(message) from None
+            raise AgainError(self._client.down(f"breaks an answer off: {shorten(message)}", LATER)) from None
 
     def _too_much(self, error: Exception) -> ServerDownError:
         hint = (

@@ -154,16 +154,16 @@ def start(
         The log. On other ranks than 0 it takes everything and writes nothing, and so it does where something that was
         told cannot even be made into text; then it says so.
     """
-    told = dict(locals())
+    stated = dict(locals())
     try:
-        return _started(**told)
+        return _started(**stated)
     except Exception as error:  # noqa: BLE001 - training must begin, whatever its objects do when they are looked at
         return Log(path, error)
 
 
-def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
+def _started(path: str | os.PathLike[str], run_id: str, **stated: object) -> Log:
     """What `start` does, if nothing goes wrong."""
-    process = _process(told)
+    process = _process(stated)
     log = Log(path if process["rank"] == 0 else None)
     began = round(time.time(), 6)
     log.write(
@@ -173,23 +173,25 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
             "t": began,
             "run_id": str(run_id),
             **process,
-            "world": _whole(_first(told["world"], os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))),
-            "gpu_model": _text(told["gpu_model"]),
-            "n_gpus": _whole(told["n_gpus"]),
-            "dtype": _text(told["dtype"]),
-            "params": _number(told["params"]),
-            "params_active": _number(told["params_active"]),
-            "layers": _whole(told["layers"]),
-            "heads": _whole(told["heads"]),
-            "head_dim": _whole(told["head_dim"]),
-            "seq_len": _whole(told["seq_len"]),
-            "flops_per_token": _number(told["flops_per_token"]),
-            "flop_convention": _text(told["flop_convention"]),
-            **{name: _whole(told[name]) for name in _WIDTHS if told[name] is not None},
-            **{name: bool(told[name]) for name in ("gated", "tied") if told[name] is not None},
-            **{name: _number(told[name]) for name in ("expert_params",) if told[name] is not None},
-            **{name: _text(told[name]) for name in ("recompute", "recipe") if told[name] is not None},
-            **{name: _number(told[name]) for name in ("global_batch", "learning_rate") if told[name] is not None},
+            "world": _whole_number(
+                _first(stated["world"], os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))
+            ),
+            "gpu_model": _text(stated["gpu_model"]),
+            "n_gpus": _whole_number(stated["n_gpus"]),
+            "dtype": _text(stated["dtype"]),
+            "params": _number(stated["params"]),
+            "params_active": _number(stated["params_active"]),
+            "layers": _whole_number(stated["layers"]),
+            "heads": _whole_number(stated["heads"]),
+            "head_dim": _whole_number(stated["head_dim"]),
+            "seq_len": _whole_number(stated["seq_len"]),
+            "flops_per_token": _number(stated["flops_per_token"]),
+            "flop_convention": _text(stated["flop_convention"]),
+            **{name: _whole_number(stated[name]) for name in _WIDTHS if stated[name] is not None},
+            **{name: bool(stated[name]) for name in ("gated", "tied") if stated[name] is not None},
+            **{name: _number(stated[name]) for name in ("expert_params",) if stated[name] is not None},
+            **{name: _text(stated[name]) for name in ("recompute", "recipe") if stated[name] is not None},
+            **{name: _number(stated[name]) for name in ("global_batch", "learning_rate") if stated[name] is not None},
             **{name: os.environ[variable] for name, variable in _IDS if os.environ.get(variable)},
         }
     )
@@ -217,18 +219,18 @@ def _driver() -> str | None:
     return None
 
 
-def _process(told: dict[str, object]) -> dict[str, object]:
+def _process(stated: dict[str, object]) -> dict[str, object]:
     """Where this process runs, as told, else by the environment."""
     slurm_job = os.environ.get("SLURM_JOB_ID")
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
     pods = "KUBERNETES_SERVICE_HOST" in os.environ
     return {
-        "cluster": _text(_first(told["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
-        "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else "kubernetes" if pods else None)),
-        "job_id": _text(_first(told["job_id"], slurm_job)),
-        "restart_count": _whole(_first(told["restart_count"], restarts if slurm_job else None)),
-        "node": _text(_first(told["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
-        "rank": _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0,
+        "cluster": _text(_first(stated["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
+        "scheduler": _text(_first(stated["scheduler"], "slurm" if slurm_job else "kubernetes" if pods else None)),
+        "job_id": _text(_first(stated["job_id"], slurm_job)),
+        "restart_count": _whole_number(_first(stated["restart_count"], restarts if slurm_job else None)),
+        "node": _text(_first(stated["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
+        "rank": _whole_number(_first(stated["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0,
     }
 
 
@@ -309,16 +311,18 @@ def rank_times(
         rank: of this process (RANK, SLURM_PROCID).
         local_rank: its number on this node (LOCAL_RANK, SLURM_LOCALID).
     """
-    told = dict(locals())
+    stated = dict(locals())
     try:
         facts = {
             "run_id": str(run_id),
-            **_process(told),
-            "local_rank": _whole(_first(local_rank, os.environ.get("LOCAL_RANK"), os.environ.get("SLURM_LOCALID"))),
-            "stage": _whole(stage),
+            **_process(stated),
+            "local_rank": _whole_number(
+                _first(local_rank, os.environ.get("LOCAL_RANK"), os.environ.get("SLURM_LOCALID"))
+            ),
+            "stage": _whole_number(stage),
         }
         log = Log(f"{os.fspath(path)}.{facts['node']}.jsonl")
-        return RankTimes(log, facts, max(1, _whole(every) or 1))
+        return RankTimes(log, facts, max(1, _whole_number(every) or 1))
     except Exception as error:  # noqa: BLE001 - training must begin, whatever its objects do when they are looked at
         return RankTimes(Log(path, error), {}, 1)
 
@@ -366,7 +370,7 @@ class Log:
         if plain and type(begin) is float and type(duration_s) is float and 1.0 <= begin < 1e15 > duration_s >= 0.0:
             self._write_step(step, begin, duration_s, tokens, loss)
             return
-        whole, began = _whole(step), _number(begin)
+        whole, began = _whole_number(step), _number(begin)
         if whole is None or began is None:
             self._warn(f"step {_safe(step)} that began at {_safe(begin)}: a whole number and a time are needed")
             return
@@ -419,7 +423,7 @@ class Log:
         self.write(
             {
                 "type": "ckpt",
-                "step": _whole(step),
+                "step": _whole_number(step),
                 "begin": _second(begin),
                 "end": _second(end),
                 "durable": True if durable is True else _second(durable),
@@ -445,7 +449,7 @@ class Log:
                 "kind": _safe(kind),
                 "begin": _second(begin),
                 "end": _second(end),
-                "step": _whole(step),
+                "step": _whole_number(step),
                 "detail": None if detail is None else _safe(detail),
             }
         )
@@ -455,7 +459,7 @@ class Log:
 
         Where steps are short it is left out, for their ends tell nearly the same.
         """
-        whole, began = _whole(step), round(begin, 6)
+        whole, began = _whole_number(step), round(begin, 6)
         self.write({"type": "event", "kind": "step_start", "begin": began, "step": whole})
 
     def write(self, line: dict[str, object]) -> None:
@@ -530,7 +534,7 @@ class RankTimes:
 
     def add(self, step: int, compute_s: float | None = None, wait_s: float | None = None) -> None:
         """Add seconds that you measured yourself, when they are over."""
-        number = _whole(step)
+        number = _whole_number(step)
         if number is None:
             self._log._warn(f"step {_safe(step)}: a whole number is needed")
             return
@@ -845,7 +849,7 @@ def _json(value: object) -> bytes:
     return json.dumps(_number(value)).encode()
 
 
-def _whole(value: object) -> int | None:
+def _whole_number(value: object) -> int | None:
     """A whole number, from whatever can be one (text from the environment, a one-element array)."""
     if type(value) is int:  # nearly always
         return value

@@ -232,7 +232,7 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
         (pl.col("held") & (pl.col("listed_nodes") > 0) & (pl.col("listed_nodes") != pl.col("n_listed"))).alias(
             "miscounted"
         ),
-        (~pl.col("held") & ~pending & _ran()).alias("nowhere"),
+        (~pl.col("held") & ~pending & _has_run()).alias("nowhere"),
         (pl.col("held") & pl.col("allocated_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
         (pl.col("held") & ~pl.col("ended") & (pl.col("elapsed_s") > ZOMBIE_S)).alias("zombie"),
         "guessed",
@@ -248,7 +248,7 @@ def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ran() -> pl.Expr:
+def _has_run() -> pl.Expr:
     """Whether a row ran for some time: by its Elapsed, else by Start and End. A running one has no End yet."""
     by_times = pl.col("start").is_not_null() & (pl.col("end").is_null() | (pl.col("end") > pl.col("start")))
     return pl.coalesce(pl.col("elapsed_s") > 0, by_times)

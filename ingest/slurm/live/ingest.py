@@ -97,7 +97,7 @@ def ingest_live(
     if options.cluster is not None and config.slurm.clusters:
         names = (options.cluster,)
     now = now.replace(microsecond=0)
-    until = min(_whole(options.until) or now, now)  # there are no records of the future
+    until = min(_whole_second(options.until) or now, now)  # there are no records of the future
     try:
         probe(runner, config)
     except SourceError as error:
@@ -106,13 +106,13 @@ def ingest_live(
     retrier = Retrier(config.slurm, sleep, lambda what: progress(what, 0, 1), notify)
     for name in names:
         live = _Live(writer, config, runner, now, retrier, progress, notify, name, options.cluster or config.cluster)
-        live.ingest(_whole(options.since), until, again=again)
+        live.ingest(_whole_second(options.since), until, again=again)
         reports += live.reports(several=len(names) > 1)
         retrier.next_cluster()
     return reports
 
 
-def _whole(moment: datetime | None) -> datetime | None:
+def _whole_second(moment: datetime | None) -> datetime | None:
     """Slurm knows whole seconds only."""
     return None if moment is None else moment.replace(microsecond=0)
 
@@ -336,7 +336,7 @@ class _Live:
             if window.until - window.since > longest:
                 waiting.extendleft(reversed(list(load_windows.cut(window, longest))))
                 continue
-            self.progress(self._named(window), done, done + 1 + len(waiting))
+            self.progress(self._window_name(window), done, done + 1 + len(waiting))
             try:
                 parsed, size = self._load(part, self._request(part, *window), window=window, born=born)
             except (SourceError, InputError) as caught:
@@ -387,7 +387,7 @@ class _Live:
             less = (window.until - window.since) / TOO_LARGE
         if parts == 1 or less < SHORTEST:
             return None
-        self.notify(f"{self._named(window)} is too much for {service}: requesting {less} at a time")
+        self.notify(f"{self._window_name(window)} is too much for {service}: requesting {less} at a time")
         if parts == TOO_SLOW:
             self.retrier.wait_for_less(service)
         else:
@@ -399,10 +399,12 @@ class _Live:
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if covered and covered[0].since < window.since:
             return True
-        self.notify(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
+        self.notify(
+            f"nothing is there before {self._window_name(window)}: what comes behind it is left for the next ingest"
+        )
         return False
 
-    def _named(self, window: LoadWindow) -> str:
+    def _window_name(self, window: LoadWindow) -> str:
         """What messages call a window of accounting."""
         title = transport.accounting(self.config).title
         return f"{title} {live_summary.shown(window)}"

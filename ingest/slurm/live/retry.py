@@ -156,8 +156,8 @@ class Retrier:
 
 def _reason(error: Exception) -> str:
     """The last thing that the command or the server said."""
-    said = error.stderr if isinstance(error, SourceDownError) and error.stderr else str(error).partition("\n")[0]
-    return shorten(said.strip().splitlines()[-1])
+    message = error.stderr if isinstance(error, SourceDownError) and error.stderr else str(error).partition("\n")[0]
+    return shorten(message.strip().splitlines()[-1])
 
 
 def timed_out(error: SourceError) -> bool:

@@ -231,5 +231,5 @@ def test_text_on_a_colour_of_the_ledger_can_be_read(swatch: palette.Swatch) -> N
 
 
 def test_a_verdict_on_a_reading_is_called_so() -> None:
-    badge = parts.verdict_badge("refuted", said="refuted as read")
+    badge = parts.verdict_badge("refuted", word_shown="refuted as read")
     assert " refuted as read" in [each for each in components(badge) if isinstance(each, str)]

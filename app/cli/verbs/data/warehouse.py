@@ -116,7 +116,7 @@ def _run_copy(options: argparse.Namespace) -> int:
         copy = _copy if address_of(options.target) is None else _copy_to_lake
         taken = copy(options, report)
     if not options.quiet:
-        console.echo(_said(taken, _shown(options.source), _shown(options.target), done=not options.dry_run))
+        console.echo(_summary(taken, _shown(options.source), _shown(options.target), done=not options.dry_run))
     return 0
 
 
@@ -180,7 +180,7 @@ def _refuse_same(source: Path, target: Path) -> None:
         raise UsageError(f"{target} and {source} are one directory, or one is in the other: copy elsewhere")
 
 
-def _said(taken: Copied, source: str, target: str, *, done: bool) -> str:
+def _summary(taken: Copied, source: str, target: str, *, done: bool) -> str:
     """The line at the end."""
     from app.formatting import display
 

@@ -67,17 +67,17 @@ def run(options: argparse.Namespace) -> int:
     before = clock.now() - timedelta(seconds=NEWEST_S)
     claims = tuple(read_claims(options.claims or settings.claims))
     with open_reader(root) as reader, progress("history", quiet=options.quiet) as report:
-        told = []
+        requested = []
         for window in windows(reader, Period(options.cluster, options.since, options.until)):
             since = reader.query("computed", cluster=window.cluster)["since"][0]
-            told.append((Window(window.cluster, since, window.until), moments(window, every, before=before)))
-        if not any(at for _, at in told):
+            requested.append((Window(window.cluster, since, window.until), moments(window, every, before=before)))
+        if not any(at for _, at in requested):
             raise UsageError("no moment of the history lies in the data and is older than three hours")
-        text, missing = history(reader, told, claims, report=report)
+        text, missing = history(reader, requested, claims, report=report)
     target = options.output or Path("trackside-history.om")
     write_file(target, text)
     if not options.quiet:
-        console.echo(f"wrote {target}: {sum(len(at) for _, at in told)} moments", error=True)
+        console.echo(f"wrote {target}: {sum(len(at) for _, at in requested)} moments", error=True)
     for each in missing:
         console.echo(f"left out: {each.part} of {each.cluster} {each.window}: {each.reason}", error=True)
     return 0

@@ -242,8 +242,8 @@ def _waited(source: Reader, window: Window) -> tuple[str, ...]:
     causes = (
         slow.group_by("cause").agg(pl.col("lost_gpu_s").sum()).sort("lost_gpu_s", "cause", descending=[True, False])
     )
-    told = causes.with_columns(pl.col("cause").replace("unknown", "cause unknown").str.replace_all("_", " "))
-    parts = [f"{cause} {gpu_hours(lost)}" for cause, lost in told.iter_rows()]
+    in_words = causes.with_columns(pl.col("cause").replace("unknown", "cause unknown").str.replace_all("_", " "))
+    parts = [f"{cause} {gpu_hours(lost)}" for cause, lost in in_words.iter_rows()]
     return (
         f"of which waiting for stragglers, by times of ranks of {counted(sessions.height, 'session')} ({IN_NO_SUM}):"
         f" {', '.join(parts) if parts else gpu_hours(0.0)}; see trackside show stragglers.",

@@ -130,7 +130,7 @@ def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
             "n_other": ("compared with", "count"),
             "reads": ("reads", "text"),
         },
-        headline=_told(table) if known else "",
+        headline=_sentence(table) if known else "",
         ranked=("value", "low", "high", "reads", "detectable", "n"),
         metrics=("spanning_effect",),
         queries=(*_QUERIES, "step_times_of_attempts", "interruptions"),
@@ -170,7 +170,7 @@ def _read() -> pl.Expr:
     )
 
 
-def _told(table: pl.DataFrame) -> str:
+def _sentence(table: pl.DataFrame) -> str:
     """The effect on step time in words; it is what a researcher notices."""
     row: dict[str, Any] = table.filter(pl.col("what") == "step_time").row(0, named=True)
     if row["low"] is None:

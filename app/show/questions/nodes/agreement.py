@@ -95,9 +95,9 @@ def _headline(rows: pl.DataFrame, summed: pl.DataFrame) -> str:
         return ""
     wrong = rows.filter(pl.col("wrong") != "unknown")["wrong"].value_counts(sort=True)
     sides = {"slurm": "Slurm", "kubernetes": "Kubernetes"}
-    told = ", ".join(f"{sides[name]} was wrong in {n:,}" for name, n in sorted(wrong.rows(), reverse=True))
+    wrong_sides = ", ".join(f"{sides[name]} was wrong in {n:,}" for name, n in sorted(wrong.rows(), reverse=True))
     unknown = rows.height - int(wrong["count"].sum())
-    parts = [each for each in (told, f"in {unknown:,} nothing tells" if unknown else "") if each]
+    parts = [each for each in (wrong_sides, f"in {unknown:,} nothing tells" if unknown else "") if each]
     spent = gpu_hours(float(summed["gpu_s"].sum()))
     return f"Slurm and Kubernetes disagreed {rows.height:,} times, {spent}: {'; '.join(parts)}."
 

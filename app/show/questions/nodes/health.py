@@ -188,8 +188,8 @@ def _times_each(incidents: pl.DataFrame, name: str, separator: str, form: str) -
     entries = incidents.select(*key, listed).explode(name).filter(pl.col(name) != "")
     counts = entries.group_by(*key, name, maintain_order=True).agg(pl.len())
     ordered = counts.sort("len", descending=True, maintain_order=True)
-    told = pl.format(form, name, "len") if form.count("{}") == 2 else pl.col(name)
-    return ordered.group_by(key, maintain_order=True).agg(told.str.join(separator).alias(name))
+    described = pl.format(form, name, "len") if form.count("{}") == 2 else pl.col(name)
+    return ordered.group_by(key, maintain_order=True).agg(described.str.join(separator).alias(name))
 
 
 def _by_attempt(source: Reader, window: Window) -> Answer:
@@ -295,11 +295,11 @@ def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
     if not worst:
         return ()
     node, ended = worst[0]["node"], worst[0]["n_ended"]
-    told = f"{counted(worst[0]['critical'], 'critical incident')}: {worst[0]['kinds']}"
+    described = f"{counted(worst[0]['critical'], 'critical incident')}: {worst[0]['kinds']}"
     effect = f" {counted(ended, 'attempt')} may have ended because of them." if ended else ""
     action = f" The catalogue recommends: {worst[0]['action']}." if worst[0]["action"] else ""
-    reason = shlex.quote(f"trackside: {told}")
+    reason = shlex.quote(f"trackside: {described}")
     return (
-        f"{node} had {told}.{effect}{action} To take it out for a check (Trackside only prints it):",
+        f"{node} had {described}.{effect}{action} To take it out for a check (Trackside only prints it):",
         f"  scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
     )

@@ -61,10 +61,10 @@ def mfu(source: Reader, window: Window, question: Question) -> Answer:
         return _by_gpu(source, window, question, conventions)
     if by == "run" or question.run is not None:
         return _by_run(source, window, question, conventions)
-    return _whole(source, window, question, conventions)
+    return _of_all_runs(source, window, question, conventions)
 
 
-def _whole(source: Reader, window: Window, question: Question, conventions: tuple[Convention, ...]) -> Answer:
+def _of_all_runs(source: Reader, window: Window, question: Question, conventions: tuple[Convention, ...]) -> Answer:
     """Of all logged runs together: as stored, where the parts are not requested."""
     stored = None if question.details else stored_totals(source, window, conventions)
     rows = total_rows(source, window, kept_steps(source, window), conventions) if stored is None else stored

@@ -67,7 +67,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
         raise FormatMistakeError(
             f"{name}: a log of {found.form.title}, whose format has a mistake: {found.form.mistake}"
         )
-    request = _near(found, request)
+    request = _with_first_date(found, request)
     records = _counted(found, request, account)
     if request.several and request.begin is not None and not records.is_timed:
         raise UntimedError(begin_of_several(f"{name}: a log of {found.form.title}"))
@@ -155,7 +155,7 @@ def _of_one_rank(found: Scan, request: LogRequest, account: Account) -> pl.DataF
     return Times(request, request.file, found.stamps).of(ours)
 
 
-def _near(found: Scan, request: LogRequest) -> LogRequest:
+def _with_first_date(found: Scan, request: LogRequest) -> LogRequest:
     """The request with the first whole date of the log, from which stamps without a year have theirs."""
     if found.first_stamp is None:
         return request

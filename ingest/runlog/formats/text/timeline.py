@@ -149,7 +149,7 @@ class Timeline:
 
     def _begin(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
         """An event begins."""
-        step = _whole(record["step"])
+        step = _whole_number(record["step"])
         if kind.event == LOAD and session.trained:
             session = self._new(record)
         step = session.last if step is None and kind.event == SAVE else step
@@ -162,7 +162,7 @@ class Timeline:
 
     def _end(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
         """An event ends; of a save, this or a later end is when it is safe."""
-        step, at = _whole(record["step"]), record["at"]
+        step, at = _whole_number(record["step"]), record["at"]
         if kind.event == LOAD and session.trained:
             session = self._new(record)
         event = self._open_event(kind, step, session)
@@ -304,7 +304,7 @@ class Timeline:
         is_burst = record.get("burst") == []  # its line was kept back: the time since the one before says nothing
         follows = length is None and session.previous is not None and not is_burst
         if follows and end is not None and session.cursor is not None:
-            length = max(end - session.cursor - _held(session, session.cursor, end), 0) / count
+            length = max(end - session.cursor - _held_up_us(session, session.cursor, end), 0) / count
         is_placed = session.is_reckoned
         if end is None and length is not None and session.cursor is not None:
             is_placed = True
@@ -418,7 +418,7 @@ class Timeline:
     def facts_of(self, session: Session) -> Mapping[str, Any]:
         """The facts that tokens follow from; those of a session do not change once it trains."""
         if not session.numbers:
-            recorded = {name: _whole(value) for name, value in session.facts.items() if name in _COUNTED}
+            recorded = {name: _whole_number(value) for name, value in session.facts.items() if name in _COUNTED}
             session.numbers = {**self.facts, **recorded}
         return session.numbers
 
@@ -465,7 +465,7 @@ def _first_of(*moments: int | None) -> int | None:
     return next((moment for moment in moments if moment is not None), None)
 
 
-def _whole(value: object) -> int | None:
+def _whole_number(value: object) -> int | None:
     """A number as a whole one; None where it is none."""
     try:
         number = float(value)  # type: ignore[arg-type]  # what is no number raises
@@ -531,6 +531,6 @@ def _between(session: Session, since: int, until: int) -> Iterable[tuple[int, in
                 yield begin, end
 
 
-def _held(session: Session, since: int, until: int) -> int:
+def _held_up_us(session: Session, since: int, until: int) -> int:
     """Microseconds between two moments during which events held training up."""
     return sum(end - begin for begin, end in _between(session, since, until))
