@@ -10,15 +10,15 @@ from ingest.errors import OptionError
 from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
-    from app.window import Source
+    from app.window import RowSource
 
 
-def clusters(source: Source) -> list[str]:
+def clusters(source: RowSource) -> list[str]:
     """Names of the clusters that data are loaded of, sorted."""
     return [str(name) for name in source.query("clusters")["cluster"]]
 
 
-def requested_clusters(source: Source, requested: str | None) -> list[str]:
+def requested_clusters(source: RowSource, requested: str | None) -> list[str]:
     """Every cluster, or the one that was requested.
 
     Raises:

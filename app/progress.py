@@ -85,7 +85,7 @@ def _bar(title: str) -> Iterator[ReportProgress]:
 @contextlib.contextmanager
 def _lines(title: str) -> Iterator[ReportProgress]:
     """A thread prints what was reported last every `INTERVAL_S` seconds."""
-    state = _State(title)
+    state = _LastReport(title)
     ended = threading.Event()
     thread = threading.Thread(target=_print_lines, args=(state, ended), name="progress", daemon=True)
     thread.start()
@@ -96,7 +96,7 @@ def _lines(title: str) -> Iterator[ReportProgress]:
         thread.join()
 
 
-class _State:
+class _LastReport:
     """What was reported last."""
 
     def __init__(self, title: str) -> None:
@@ -114,7 +114,7 @@ class _State:
         return f"trackside: {described(self._title, what) or 'at work'}{share} ({seconds} s)"
 
 
-def _print_lines(state: _State, ended: threading.Event) -> None:
+def _print_lines(state: _LastReport, ended: threading.Event) -> None:
     seconds = 0
     while not ended.wait(INTERVAL_S):
         seconds += INTERVAL_S

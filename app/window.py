@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """What rows are read from: a published copy, or the warehouse being written."""
 
     def query(self, name: str, **params: object) -> pl.DataFrame:

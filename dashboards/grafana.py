@@ -317,7 +317,7 @@ def flow(panels: Sequence[Any]) -> list[Any]:
 
     The panels of a collapsed row are placed below it, where they show once it is opened.
     """
-    layout = _Layout()
+    layout = _PanelLayout()
     for each in panels:
         layout.put(each)
         for inner in getattr(each, "panels", ()):
@@ -325,7 +325,7 @@ def flow(panels: Sequence[Any]) -> list[Any]:
     return list(panels)
 
 
-class _Layout:
+class _PanelLayout:
     """Where the next panel goes."""
 
     def __init__(self) -> None:

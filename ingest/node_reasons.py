@@ -55,7 +55,7 @@ class ReasonRule:
     source: str
 
 
-class Told(NamedTuple):
+class ReasonMeaning(NamedTuple):
     """What a reason tells; None where it does not."""
 
     by: str | None
@@ -89,18 +89,18 @@ def rules() -> tuple[ReasonRule, ...]:
     return tuple(parse_rule(entry, origin=f"node_reasons.toml, rule {n}") for n, entry in enumerate(entries, 1))
 
 
-def told(reason: str | None, actor: str | None = None) -> Told:
+def meaning_of(reason: str | None, actor: str | None = None) -> ReasonMeaning:
     """What a reason, and the account that set it, tell.
 
     Reasons that a site's own tools set cannot be recognised: of those that root or slurm set, who acted is unknown.
     Whether it was planned is another question: Kubernetes cordons for upgrades and for faults.
 
-    >>> told("k8s: cordon: GPU gone")
-    Told(by='kubernetes', stage=None, cause='gpu')
-    >>> told("[node_problem] ib"), told("x", "root(0)")
-    (Told(by='health_check', stage=None, cause='network'), Told(by=None, stage=None, cause=None))
-    >>> told("replace dimm", "bob(1001)")
-    Told(by='person', stage='replacement', cause='memory')
+    >>> meaning_of("k8s: cordon: GPU gone")
+    ReasonMeaning(by='kubernetes', stage=None, cause='gpu')
+    >>> meaning_of("[node_problem] ib"), meaning_of("x", "root(0)")
+    (ReasonMeaning(by='health_check', stage=None, cause='network'), ReasonMeaning(by=None, stage=None, cause=None))
+    >>> meaning_of("replace dimm", "bob(1001)")
+    ReasonMeaning(by='person', stage='replacement', cause='memory')
     """
     text = (reason or "").strip()
     found: dict[str, str] = {}
@@ -108,7 +108,7 @@ def told(reason: str | None, actor: str | None = None) -> Told:
         if len(found) < len(_VALUES) and rule.meaning.keys() - found.keys() and rule.pattern.search(text):
             found = rule.meaning | found
     person = None if _SLURM_ITSELF.fullmatch(actor or "") else "person"
-    return Told(found.get("by", person), found.get("stage"), found.get("cause"))
+    return ReasonMeaning(found.get("by", person), found.get("stage"), found.get("cause"))
 
 
 def driver(reason: str | None, actor: str | None = None) -> str | None:
@@ -117,4 +117,4 @@ def driver(reason: str | None, actor: str | None = None) -> str | None:
     >>> [driver(reason) for reason in ("k8s: cordon: GPU gone", "Not responding", "[node_problem] ib", "x")]
     ['kubernetes', 'slurm', 'health_check', None]
     """
-    return told(reason, actor).by
+    return meaning_of(reason, actor).by

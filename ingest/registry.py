@@ -11,7 +11,7 @@ import ingest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ingest.source import Source, SourceFolder
+    from ingest.source import IngestSource, SourceFolder
 
 
 def _folders() -> Iterator[SourceFolder]:
@@ -29,7 +29,7 @@ SOURCES: Final = tuple(source for folder in FOLDERS for source in folder.sources
 """All sources, in the order of their folders."""
 
 
-def source(name: str) -> Source:
+def source(name: str) -> IngestSource:
     """The source of that name.
 
     >>> source("slurm.events").feeds

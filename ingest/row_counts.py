@@ -9,7 +9,7 @@ import polars as pl
 from ingest.registry import SOURCES
 
 if TYPE_CHECKING:
-    from ingest.source import Source
+    from ingest.source import IngestSource
     from queries.warehouse import Reader
 
 
@@ -31,7 +31,7 @@ def row_counts(reader: Reader) -> pl.DataFrame:
     return pl.concat(parts).group_by("cluster", "source", "fed").agg(pl.col("n").sum()).sort("cluster", "source", "fed")
 
 
-def _of(source: Source) -> tuple[pl.Expr, ...]:
+def _of(source: IngestSource) -> tuple[pl.Expr, ...]:
     """Which rows are a source's, of tables that name a source or a scheduler."""
     named = pl.col("source").is_null() | (pl.col("source") == source.name)
     scheduled = pl.col("scheduler").is_null() | pl.col("scheduler").is_in(source.schedulers)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 
-class Source(NamedTuple):
+class IngestSource(NamedTuple):
     """One source of rows.
 
     Attributes:
@@ -66,7 +66,7 @@ class SourceFolder(NamedTuple):
 
     name: str
     title: str
-    sources: tuple[Source, ...]
+    sources: tuple[IngestSource, ...]
     position: int = 100
     loader: str = ""
     files: str = "files to load; - is standard input"

@@ -67,13 +67,13 @@ class AttachedCopy:
         """The units of a table."""
         return units.of_table(self._connection, self.database, self.shapes[table])
 
-    def files(self) -> list[tuple[integrity.File, int]]:
+    def files(self) -> list[tuple[integrity.ManifestFile, int]]:
         """The files of samples, and how many rows each has."""
         found = self._connection.execute(
             f"SELECT table_name, cluster, day, path, bytes, sha256, rows FROM {self.database}.main.partitions "  # noqa: S608 - our name
             "WHERE removed_version IS NULL ORDER BY cluster, day, path"
         )
-        return [(integrity.File(*row), rows) for *row, rows in found.fetchall()]
+        return [(integrity.ManifestFile(*row), rows) for *row, rows in found.fetchall()]
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[Self]:
@@ -140,7 +140,7 @@ def copy(
     path: Path,
     *,
     report: Callable[[str, int, int], None],
-    have: Callable[[Sequence[integrity.File]], None] | None = None,
+    have: Callable[[Sequence[integrity.ManifestFile]], None] | None = None,
     named: str = "",
 ) -> Copied:
     """Have an open warehouse be what another one's published copy is.
@@ -196,7 +196,7 @@ class _Copy:
         connection: duckdb.DuckDBPyConnection,
         source: AttachedCopy,
         report: Callable[[str, int, int], None],
-        have: Callable[[Sequence[integrity.File]], None] | None,
+        have: Callable[[Sequence[integrity.ManifestFile]], None] | None,
     ) -> None:
         self.taken = Copied()
         self._have = have
@@ -247,16 +247,16 @@ class _Copy:
             units.mark(self._connection, some)
             units.bring(self._connection, shape, self._source.database, here, columns=shape.columns)
 
-    def _files_of(self, days: Sequence[Unit]) -> dict[tuple[object, ...], list[tuple[integrity.File, int]]]:
+    def _files_of(self, days: Sequence[Unit]) -> dict[tuple[object, ...], list[tuple[integrity.ManifestFile, int]]]:
         """The files of samples of these units of the manifest, by their keys."""
-        files: dict[tuple[object, ...], list[tuple[integrity.File, int]]] = {unit.key: [] for unit in days}
+        files: dict[tuple[object, ...], list[tuple[integrity.ManifestFile, int]]] = {unit.key: [] for unit in days}
         for file, rows in self._source.files():
             of_day = files.get(("main.partitions", file.cluster, file.day))
             if of_day is not None:
                 of_day.append((file, rows))
         return files
 
-    def _copy_files(self, files: Sequence[tuple[integrity.File, int]]) -> None:
+    def _copy_files(self, files: Sequence[tuple[integrity.ManifestFile, int]]) -> None:
         target = self._writer.root
         if self._have is not None:
             self._have([file for file, _ in files])
@@ -305,7 +305,7 @@ def _portions(some: Sequence[Unit], rows: Callable[[Unit], int]) -> Iterator[lis
         yield portion
 
 
-def _copy_file(source: Path, target: Path, file: integrity.File) -> None:
+def _copy_file(source: Path, target: Path, file: integrity.ManifestFile) -> None:
     """Copy a file of samples, whole and on disk before the manifest names it.
 
     Raises:

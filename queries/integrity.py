@@ -28,7 +28,7 @@ _THREADS: Final = min(4, len(os.sched_getaffinity(0)))
 
 
 @dataclass(frozen=True)
-class File:
+class ManifestFile:
     """A Parquet file as the manifest has it."""
 
     table: str
@@ -57,17 +57,17 @@ def live_files(
     cluster: str | None = None,
     first: date = date.min,
     last: date = date.max,
-) -> list[File]:
+) -> list[ManifestFile]:
     """The files of the manifest that count: of one table or of all, of one cluster or of all, of some days."""
     scope = {"table": table, "cluster": cluster, "first": first, "last": last}
-    return [File(*row) for row in connection.execute(_LIVE_FILES, scope).fetchall()]
+    return [ManifestFile(*row) for row in connection.execute(_LIVE_FILES, scope).fetchall()]
 
 
 @dataclass(frozen=True)
 class DamagedFile:
     """A file that is not as the manifest has it, and what is wrong."""
 
-    file: File
+    file: ManifestFile
     what: str
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ _verified: Final[dict[str, tuple[object, ...]]] = {}
 """Files whose digest was right, with what changes when they are written. Read and set by one step each."""
 
 
-def check(root: Path, file: File, *, digest: bool = True, again: bool = False) -> DamagedFile | None:
+def check(root: Path, file: ManifestFile, *, digest: bool = True, again: bool = False) -> DamagedFile | None:
     """What is wrong with a file; None if nothing is.
 
     Args:
@@ -111,14 +111,16 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def damaged(root: Path, files: Iterable[File], *, digest: bool = True, again: bool = False) -> list[DamagedFile]:
+def damaged(
+    root: Path, files: Iterable[ManifestFile], *, digest: bool = True, again: bool = False
+) -> list[DamagedFile]:
     """Those of the files that are damaged, and how."""
     with ThreadPoolExecutor(_THREADS) as pool:
         results = pool.map(lambda file: check(root, file, digest=digest, again=again), files)
         return [each for each in results if each is not None]
 
 
-def require(root: Path, files: Sequence[File]) -> None:
+def require(root: Path, files: Sequence[ManifestFile]) -> None:
     """Have every file be as it was written.
 
     Raises:
@@ -138,7 +140,7 @@ def message(root: Path, damage: Sequence[DamagedFile]) -> str:
     return "\n".join([*lines, "What does not need these days still answers."])
 
 
-def commands(files: Iterable[File]) -> list[str]:
+def commands(files: Iterable[ManifestFile]) -> list[str]:
     """The commands that load the days of files again."""
     days: dict[str, list[date]] = {}
     logs = set()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Entry:
+class _Remembered:
     """A value, once it is made; the lock is held while it is being made."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Memo:
     def __init__(self, size: int | None = None, *, most_bytes: int | None = None) -> None:
         self._size = size
         self._most_bytes = most_bytes
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _Remembered] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -73,9 +73,9 @@ class Memo:
                     del self._entries[key]
                     taken -= entry.bytes
 
-    def _entry(self, key: Hashable) -> _Entry:
+    def _entry(self, key: Hashable) -> _Remembered:
         with self._lock:
-            entry = self._entries.setdefault(key, _Entry())
+            entry = self._entries.setdefault(key, _Remembered())
             self._entries.move_to_end(key)
             while self._size is not None and len(self._entries) > self._size:
                 self._entries.popitem(last=False)

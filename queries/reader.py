@@ -143,10 +143,10 @@ class Connection:
             self.require(files)
             self._view_samples(table, files)
 
-    def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.File]:
+    def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.ManifestFile]:
         return integrity.live_files(self._connection, table, cluster=cluster, first=first, last=last)
 
-    def _view_samples(self, table: str, files: Sequence[integrity.File]) -> None:
+    def _view_samples(self, table: str, files: Sequence[integrity.ManifestFile]) -> None:
         self._connection.execute(sample_view(self.root, table, files, temporary=True))
 
     def sample_blocks(self, table: str, *, cluster: str, since: datetime, until: datetime) -> Iterator[pl.LazyFrame]:
@@ -168,7 +168,7 @@ class Connection:
         """Samples that lie in the database itself."""
         return self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
 
-    def files(self) -> list[integrity.File]:
+    def files(self) -> list[integrity.ManifestFile]:
         """The Parquet files of samples that count."""
         with duckdb_errors(self.root, self._path):
             return integrity.live_files(self._connection)
@@ -182,7 +182,7 @@ class Connection:
         tables = integrity.sample_tables_named(sql)
         self.require([file for file in self.files() if file.table in tables])
 
-    def require(self, files: Sequence[integrity.File]) -> None:
+    def require(self, files: Sequence[integrity.ManifestFile]) -> None:
         """Have files of samples be as they were written.
 
         Raises:
@@ -190,7 +190,7 @@ class Connection:
         """
         integrity.require(self.root, files)
 
-    def files_here(self) -> list[integrity.File]:
+    def files_here(self) -> list[integrity.ManifestFile]:
         """Those of `files` that are to be on this machine: of a directory all of them."""
         return self.files()
 
@@ -414,8 +414,8 @@ class Reader(Connection):
         super().__init__(root, connection, path)
         self._memo = Memo(MADE, most_bytes=MADE_BYTES) if memo is None else memo
         self._computed: set[str] = set()
-        self._files: dict[tuple[object, ...], list[integrity.File]] = {}
-        self._viewed: dict[str, Sequence[integrity.File]] = {}
+        self._files: dict[tuple[object, ...], list[integrity.ManifestFile]] = {}
+        self._viewed: dict[str, Sequence[integrity.ManifestFile]] = {}
         self._none_beside: dict[tuple[str, str], pl.DataFrame] = {}
         self._stopped = ""
 
@@ -442,7 +442,7 @@ class Reader(Connection):
         self._stopped = why
         self._connection.interrupt()
 
-    def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.File]:
+    def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.ManifestFile]:
         """As the manifest of the copy has them, which is asked once: it never changes."""
         key = (table, cluster, first, last)
         if key not in self._files:
@@ -459,7 +459,7 @@ class Reader(Connection):
             self._none_beside[key] = rows
         return rows
 
-    def _view_samples(self, table: str, files: Sequence[integrity.File]) -> None:
+    def _view_samples(self, table: str, files: Sequence[integrity.ManifestFile]) -> None:
         if self._viewed.get(table) != files:
             super()._view_samples(table, files)
             self._viewed[table] = files

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from queries.integrity import File
+    from queries.integrity import ManifestFile
 
 log = logging.getLogger("trackside.warehouse")
 """What was done is a warning: Python prints those on stderr where nothing else is configured."""
@@ -46,7 +46,7 @@ class FileMetadata:
     warehouse: str | None = None
     version: int = 0
     paths: frozenset[str] = frozenset()
-    files: tuple[File, ...] = ()
+    files: tuple[ManifestFile, ...] = ()
 
 
 def contents(path: Path, *, whole: bool = False) -> FileMetadata:

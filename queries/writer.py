@@ -158,7 +158,7 @@ class Writer(TableWriter):
         with disk_errors(self.root):
             yield parquet_days.Files(self.root, self._connection, table, self._next_version, self._written)
 
-    def forget_file(self, file: integrity.File) -> int:
+    def forget_file(self, file: integrity.ManifestFile) -> int:
         """Have a damaged file count no longer, within the open transaction; returns how many rows its day had."""
         with self._partitions(file.table) as files:
             return files.forget(file.cluster, file.day, file.path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.results.headlines import Headline
-    from app.window import Source
+    from app.window import RowSource
     from metrics.claims.verdict import Claim, Judged
 
 
@@ -33,7 +33,7 @@ class Figures:
     runs: int
 
 
-def read_figures(source: Source, cluster: str, claims: Sequence[Claim]) -> Figures:
+def read_figures(source: RowSource, cluster: str, claims: Sequence[Claim]) -> Figures:
     """The figures of all that a cluster's computation covers.
 
     Raises:

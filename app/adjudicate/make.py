@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from app.adjudicate.requests import Request, Signature
     from app.config.settings import Config
-    from app.window import Source
+    from app.window import RowSource
     from queries.warehouse import Writer
 
 LONGEST_NAME, LONGEST_REASON = 100, 1000
@@ -160,7 +160,7 @@ def _check_signature(signature: Signature) -> tuple[str, str]:
     return signed[0], signed[1]
 
 
-def _add_id(source: Source, made: Correction) -> Done:
+def _add_id(source: RowSource, made: Correction) -> Done:
     """The correction with its id, unless it exists already."""
     counting = [each for each in records.read_corrections(source, made.cluster) if each.counts]
     same = [each for each in counting if each.repeats(made)]
@@ -175,7 +175,7 @@ def _add_id(source: Source, made: Correction) -> Done:
     return Done(with_id, f"{with_id.id}: {describe(with_id)}{over}", changed=True)
 
 
-def _withdraw(source: Source, id_: str, author: str, reason: str, now: datetime) -> Done:
+def _withdraw(source: RowSource, id_: str, author: str, reason: str, now: datetime) -> Done:
     corrections = records.read_corrections(source)
     correction = next((each for each in corrections if each.id == id_), None)
     if correction is None:

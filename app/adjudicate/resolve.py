@@ -21,13 +21,13 @@ from app.window import Window
 if TYPE_CHECKING:
     from app.adjudicate.requests import RunJoinRequest, WhichAttempts
     from app.corrections.records import Kind
-    from app.window import Source
+    from app.window import RowSource
 
 _CAUSE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
 
 
-def _cause(source: Source, request: CauseRequest) -> Correction:
+def _cause(source: RowSource, request: CauseRequest) -> Correction:
     """The class, cause or node of one interruption."""
     cluster = _select_cluster(source, request.cluster, request.run or request.which.job)
     row = _interruption_row(source, cluster, request)
@@ -51,7 +51,7 @@ def _cause(source: Source, request: CauseRequest) -> Correction:
     return _unsigned(cluster, "cause", {"attempts": row["keys"]}, before, after)
 
 
-def _is_corrected(source: Source, cluster: str, row: dict[str, Any]) -> bool:
+def _is_corrected(source: RowSource, cluster: str, row: dict[str, Any]) -> bool:
     """Whether a correction made it so: to repeat a correction is idempotent, not a mistake."""
     return any(
         each.counts and each.kind == "cause" and key in each.subject["attempts"]
@@ -60,7 +60,7 @@ def _is_corrected(source: Source, cluster: str, row: dict[str, Any]) -> bool:
     )
 
 
-def _interruption_row(source: Source, cluster: str, request: CauseRequest) -> dict[str, Any]:
+def _interruption_row(source: RowSource, cluster: str, request: CauseRequest) -> dict[str, Any]:
     """The requested interruption, with the keys of the attempts that it ended (`keys`)."""
     run = None if request.run is None else _select_run(source, cluster, request.run)
     attempts = _attempts(source, cluster, request.which, run)
@@ -81,7 +81,7 @@ def _interruption_row(source: Source, cluster: str, request: CauseRequest) -> di
     return row | {"keys": keys}
 
 
-def _attempts(source: Source, cluster: str, which: WhichAttempts, run: str | None) -> pl.DataFrame:
+def _attempts(source: RowSource, cluster: str, which: WhichAttempts, run: str | None) -> pl.DataFrame:
     """Attempts of a run (its run id; None: of any) that --job, --attempt and --submitted select."""
     if run is None and which.job is None:
         raise UsageError("the attempt is missing: --job J, or --run R --attempt N")
@@ -106,7 +106,7 @@ def _attempts(source: Source, cluster: str, which: WhichAttempts, run: str | Non
     return attempts
 
 
-def _select_run(source: Source, cluster: str, text: str) -> str:
+def _select_run(source: RowSource, cluster: str, text: str) -> str:
     runs = resolve_run(source, cluster, text)
     if not runs:
         raise UsageError(f"{cluster} has no run {text!r}; for the list: trackside show runs")
@@ -115,7 +115,7 @@ def _select_run(source: Source, cluster: str, text: str) -> str:
     return runs[0]
 
 
-def _node_state(source: Source, request: NodeStateRequest) -> Correction:
+def _node_state(source: RowSource, request: NodeStateRequest) -> Correction:
     """The state of a node in an interval."""
     cluster = _select_cluster(source, request.cluster)
     window = computed_window(source, cluster)
@@ -142,7 +142,7 @@ def _node_state(source: Source, request: NodeStateRequest) -> Correction:
     return _unsigned(cluster, "node_state", subject, {"states": overruled}, {"state": request.state})
 
 
-def _run_join(source: Source, request: RunJoinRequest) -> Correction:
+def _run_join(source: RowSource, request: RunJoinRequest) -> Correction:
     """Which run a job's attempts (or one of them) belong to."""
     cluster = _select_cluster(source, request.cluster, request.run)
     run = _select_run(source, cluster, request.run)
@@ -191,7 +191,7 @@ _LAST = datetime(9999, 1, 1, tzinfo=UTC)
 """Later than any end."""
 
 
-def _existing(source: Source, cluster: str, mine: pl.DataFrame, request: RunJoinRequest) -> Correction:
+def _existing(source: RowSource, cluster: str, mine: pl.DataFrame, request: RunJoinRequest) -> Correction:
     """The existing correction that put attempts where they are.
 
     Raises:
@@ -207,7 +207,7 @@ def _existing(source: Source, cluster: str, mine: pl.DataFrame, request: RunJoin
     raise UsageError(f"job {mine['job_id'][0]} is {membership}; nothing to correct")
 
 
-def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
+def _anchor(source: RowSource, cluster: str, every: pl.DataFrame) -> list[str]:
     """The first of a run's attempts that no correction joined to it: joined attempts follow that one."""
     moved = {
         key for each in records.read_corrections(source, cluster)
@@ -218,7 +218,7 @@ def _anchor(source: Source, cluster: str, every: pl.DataFrame) -> list[str]:
     return key_of((own or rows)[0])
 
 
-def resolve(source: Source, request: CauseRequest | NodeStateRequest | RunJoinRequest) -> Correction:
+def resolve(source: RowSource, request: CauseRequest | NodeStateRequest | RunJoinRequest) -> Correction:
     """The correction of a request, without id, author and reason.
 
     Raises:
@@ -238,7 +238,7 @@ def _unsigned(
     return Correction("", cluster, _EVER[0], "", "", kind, subject, before, after)
 
 
-def _select_cluster(source: Source, requested: str | None, run: str | None = None) -> str:
+def _select_cluster(source: RowSource, requested: str | None, run: str | None = None) -> str:
     """The cluster that a correction is about: the one requested, the only one, or the only one that has the run or job.
 
     Raises:
@@ -252,7 +252,7 @@ def _select_cluster(source: Source, requested: str | None, run: str | None = Non
     return cluster
 
 
-def computed_window(source: Source, cluster: str) -> Window:
+def computed_window(source: RowSource, cluster: str) -> Window:
     """The time that a cluster's computation covers.
 
     Raises:
@@ -264,6 +264,6 @@ def computed_window(source: Source, cluster: str) -> Window:
     return Window(cluster, computed["since"].item(), computed["until"].item())
 
 
-def _nodes(source: Source, cluster: str, run: str | None, attempt: int | None) -> list[str]:
+def _nodes(source: RowSource, cluster: str, run: str | None, attempt: int | None) -> list[str]:
     rows = source.query("adjudication_nodes", cluster=cluster, run=run, attempt=attempt)
     return [str(node) for node in rows["node"]]

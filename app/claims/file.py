@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Claim, Exclusion
 
 
-class _File(BaseModel):
+class _ClaimsFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     contract: ContractEntry = ContractEntry()
@@ -49,11 +49,11 @@ def _problem(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     """What is wrong there, and what is allowed or may be meant."""
     loc, value = mistake["loc"], mistake["input"]
     if mistake["type"] == "extra_forbidden":
-        return f"no such key; {config_mistakes.meant(loc, _File)}"
+        return f"no such key; {config_mistakes.meant(loc, _ClaimsFile)}"
     if loc[-1] == "metric" and isinstance(value, str):
         meant = did_you_mean(value, CLAIMABLE)
         return f"there is no metric {value!r}{meant}; there are: {', '.join(CLAIMABLE)}"
-    return config_mistakes.problem(mistake, _File)
+    return config_mistakes.problem(mistake, _ClaimsFile)
 
 
 def claims_text(path: Path | None) -> str:
@@ -93,7 +93,7 @@ def read_contract(path: Path | None) -> Contract:
         raise ClaimsError(f"{origin} is not TOML: {error}") from None
     mistakes: list[str] = []
     try:
-        entries = _File.model_validate(values, context={"used": set()})
+        entries = _ClaimsFile.model_validate(values, context={"used": set()})
     except ValidationError as error:
         entries = None
         errors = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
@@ -131,7 +131,7 @@ def _zone_or_utc(name: object) -> tzinfo:
         return UTC
 
 
-def _contract(entries: _File, calendars: tuple[Calendar, ...]) -> Contract:
+def _contract(entries: _ClaimsFile, calendars: tuple[Calendar, ...]) -> Contract:
     terms = entries.contract
     agreed = tuple(event for calendar in calendars for event in calendar.events)
     return Contract(

@@ -41,10 +41,10 @@ from metrics.statistics import OVERDISPERSION_P
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.mfu.mfu import Convention
 
-    _Method = Callable[[Source, Window, Claim, Scoped | None], Measurement]
+    _Method = Callable[[RowSource, Window, Claim, Scoped | None], Measurement]
 
 MIN_RESTARTS = 20
 """Fewest restarts behind a verdict on their median."""
@@ -73,7 +73,7 @@ def _method(name: str) -> Callable[[_Method], _Method]:
     return register
 
 
-def measure(source: Source, window: Window, claim: Claim) -> Measurement:
+def measure(source: RowSource, window: Window, claim: Claim) -> Measurement:
     """The measurement of a claim in a window."""
     try:
         scoped = scoped_to(source, window, claim)
@@ -90,7 +90,7 @@ def measure(source: Source, window: Window, claim: Claim) -> Measurement:
 
 
 @_method("ledger_ratio")
-def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def _goodput(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     rows_of = scoped or source
     row = goodput_rows(rows_of, window).filter(pl.col("metric") == claim.metric)
     whole = _from_row(claim, row, "allocations: there is no allocated GPU-time yet")
@@ -106,7 +106,7 @@ def _goodput(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 
 
 @_method("run_ratio")
-def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def _ettr(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     by_run = ettr_run_rows(scoped or source, window)
     if scoped is not None:
         by_run = _without_waits(by_run, scoped, window)
@@ -141,7 +141,7 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
     return _with_evidence_of(judged, whole)
 
 
-def _interrupted_runs(source: Source, window: Window, runs: pl.DataFrame) -> int:
+def _interrupted_runs(source: RowSource, window: Window, runs: pl.DataFrame) -> int:
     """How many of the runs were interrupted in the window."""
     rows = source.query("interruptions", **window.parameters)
     return rows.join(runs, on="run_id", how="semi")["run_id"].n_unique()
@@ -248,7 +248,7 @@ def level(shares: Mapping[str, float]) -> str:
 
 
 @_method("mttf")
-def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def _mttf(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     gpus = cast("float", claim.gpus)
     past = failure_history(source, window)
     bucket = claim.population == "bucket"
@@ -299,7 +299,7 @@ def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
 
 
 @_method("restart_median")
-def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def _restart(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     restarts = restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
     if scoped is not None:
         restarts = scoped.events_in_scope(restarts, "interrupted_at", ends=True)
@@ -315,7 +315,7 @@ def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 
 
 @_method("mfu")
-def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def _mfu(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     convention = cast("Convention | None", claim.flop_convention) or flop_convention(source, window.cluster)
     if scoped is None:
         fleet = mfu_rows(source, window, convention, claim.dtype)

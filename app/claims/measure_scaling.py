@@ -12,19 +12,19 @@ from app.results.steps.scaling import scaling_runs
 from ingest.counted import counted
 from metrics.claims.verdict import Claim, Measurement
 from metrics.scaling.efficiency import by_time, by_tokens, comparable, size_of, sizes
-from metrics.scaling.target import REACHED, official_time, timed, whole
+from metrics.scaling.target import REACHED, official_time, timed, whole_runs
 from metrics.scaling.target import time_to_train as mean_time
 
 if TYPE_CHECKING:
     from app.claims.scope import Scoped
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.scaling.estimate import Estimate
 
 MOST_NAMED = 5
 """Recipes that a message names."""
 
 
-def scaling_efficiency(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def scaling_efficiency(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     """The efficiency of `gpus` over `base_gpus`, for the one recipe and the one pair of batches that fit the claim."""
     runs = _runs(source, window, claim, scoped)
     if claim.basis == "time":
@@ -39,12 +39,12 @@ def scaling_efficiency(source: Source, window: Window, claim: Claim, scoped: Sco
     return replace(_measured(claim, result), beside=_bookkeeping(few, many))
 
 
-def time_to_train(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+def time_to_train(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     """The time to train of the runs of the claim's size, which are of one recipe.
 
     It is the mean of those that reached the target, or MLPerf's official result.
     """
-    runs = _of_size(whole(_runs(source, window, claim, scoped)), claim.gpus)
+    runs = _of_size(whole_runs(_runs(source, window, claim, scoped)), claim.gpus)
     recipes = _by_recipe(timed(runs))
     what = "a target in their log" if claim.tokens is None else f"{claim.tokens:,.4g} tokens"
     if not recipes:
@@ -76,7 +76,7 @@ def _official(claim: Claim, runs: pl.DataFrame, recipe: str | None) -> Measureme
     return replace(_measured(claim, result), method=method, beside=tuple(beside))
 
 
-def _runs(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> pl.DataFrame:
+def _runs(source: RowSource, window: Window, claim: Claim, scoped: Scoped | None) -> pl.DataFrame:
     """The runs in the claim's scope, with the pattern of run ids that it names."""
     runs = scaling_runs(source, window, tokens=claim.tokens)
     if scoped is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.claims.verdict import Claim, Exclusion
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class ScopedInterval:
     without: frozenset[str] | None = frozenset()
 
 
-def scoped_to(source: Source, window: Window, claim: Claim) -> Scoped | None:
+def scoped_to(source: RowSource, window: Window, claim: Claim) -> Scoped | None:
     """The source limited to the scope of a claim; None for a claim on all of the cluster without exclusions."""
     return Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else None
 
@@ -54,7 +54,7 @@ class Scoped:
         intervals: the claim's window, cut where exclusions begin and end.
     """
 
-    def __init__(self, source: Source, window: Window, claim: Claim) -> None:
+    def __init__(self, source: RowSource, window: Window, claim: Claim) -> None:
         self._source = source
         self._claim = claim
         self._of = CLAIMABLE[claim.metric].of

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.claims.verdict import Claim
 
 NOT_STORED = ("direction", "method", "numerator", "denominator", "level", "beside", "exclusions", "excluded_gpu_hours",
@@ -43,7 +43,7 @@ class StoredClaims:
         except ClaimsError as error:
             return cls(error=error)
 
-    def verdicts(self, source: Source, window: Window) -> Verdicts:
+    def verdicts(self, source: RowSource, window: Window) -> Verdicts:
         """The verdicts of a cluster, for `app.compute.pipeline.compute`."""
         judged = verifying.judge_claims(source, window, self.claims)
         rows = verifying.as_rows(judged, window).drop(NOT_STORED, strict=False)

@@ -21,12 +21,12 @@ from metrics.claims.verdict import Measurement, judge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.results.coverage import Covered
-    from app.window import Source
+    from app.results.coverage import CoveredPeriod
+    from app.window import RowSource
     from metrics.claims.verdict import Claim, Exclusion, Judged
 
 
-def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
+def verify(source: RowSource, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
     """Judge each claim against the data of its period.
 
     Verdicts that the last computation stored for the same claims and period are read where nothing was loaded since.
@@ -49,15 +49,15 @@ def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[J
     return judge_claims(source, requested, claims) if judged is None else judged
 
 
-def judge_claims(source: Source, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
+def judge_claims(source: RowSource, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
     """As `verify`, from the numbers of this moment, whatever is stored: what `compute` stores."""
-    cache: dict[str | None, tuple[Covered, int]] = {
+    cache: dict[str | None, tuple[CoveredPeriod, int]] = {
         None: (covered(source, requested), len(adjudications.counting_in(source, requested)))
     }
     return [_judged(source, requested, _with_own_maintenance(source, requested, claim), cache) for claim in claims]
 
 
-def _with_own_maintenance(source: Source, requested: Window, claim: Claim) -> Claim:
+def _with_own_maintenance(source: RowSource, requested: Window, claim: Claim) -> Claim:
     """The claim with the agreed maintenance of its period only: a calendar has that of years."""
     if not any(each.calendar for each in claim.exclusions):
         return claim
@@ -75,7 +75,9 @@ def _is_of(exclusion: Exclusion, period: Window) -> bool:
     return exclusion.since < period.until and exclusion.until > period.since
 
 
-def _judged(source: Source, requested: Window, claim: Claim, cache: dict[str | None, tuple[Covered, int]]) -> Judged:
+def _judged(
+    source: RowSource, requested: Window, claim: Claim, cache: dict[str | None, tuple[CoveredPeriod, int]]
+) -> Judged:
     if claim.window not in cache:
         try:
             period = own_period(source, requested.cluster, claim.window or "")
@@ -88,7 +90,7 @@ def _judged(source: Source, requested: Window, claim: Claim, cache: dict[str | N
     return _of_whole_period(judged, coverage.share)
 
 
-def own_period(source: Source, cluster: str, window: str) -> Window:
+def own_period(source: RowSource, cluster: str, window: str) -> Window:
     """The period of a claim that has one: of the calendar, or a number of days before the end of the data."""
     days = rolling_days(window)
     if days is None:

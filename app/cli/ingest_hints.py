@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 GIVES: Final = {
     "User": "show ... --by user",
@@ -28,7 +28,7 @@ GIVES: Final = {
 """Columns of sacct that a dump may lack, and what that leaves unanswered."""
 
 
-def zone_hint(reports: Sequence[Report], options: argparse.Namespace, source: str = "slurm") -> str | None:
+def zone_hint(reports: Sequence[LoadReport], options: argparse.Namespace, source: str = "slurm") -> str | None:
     """The command that loads files whose times have no zone; None if there are no such files.
 
     All files are named again: loading twice changes nothing, and snapshots take their time from the others.
@@ -41,7 +41,7 @@ def zone_hint(reports: Sequence[Report], options: argparse.Namespace, source: st
     return f"To type: {shlex.join(words)}   ({whose})"
 
 
-def cluster_hint(reports: Sequence[Report], options: argparse.Namespace) -> str | None:
+def cluster_hint(reports: Sequence[LoadReport], options: argparse.Namespace) -> str | None:
     """The command that names the cluster of files that do not; None if none is missing.
 
     Where the files have local times it also names a zone, so that this is not the next error.
@@ -85,7 +85,7 @@ def _local_times(file: str) -> bool:
         return False
 
 
-def column_hint(report: Report) -> str | None:
+def column_hint(report: LoadReport) -> str | None:
     """Which columns a dump of sacct lacks, what they would give, and the option that adds them; None if it has all."""
     parsed = report.parsed
     if parsed is None or parsed.source != "slurm.accounting" or not parsed.columns:

@@ -11,7 +11,7 @@ from ingest.errors import UnrecognisedInputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from queries.warehouse import Writer
 
 SHOWN: Final = 20
@@ -23,14 +23,14 @@ def accounting_is_loaded(writer: Writer) -> bool:
     return "slurm.accounting" in writer.query("status_sources")["source"]
 
 
-def accounting_is_loaded_of(writer: Writer, reports: Sequence[Report]) -> bool:
+def accounting_is_loaded_of(writer: Writer, reports: Sequence[LoadReport]) -> bool:
     """Whether the accounting of every cluster that the inputs name is loaded."""
     named = {cluster for report in reports if report.parsed is not None for cluster in report.parsed.clusters}
     return named <= set(writer.query("accounted_clusters")["cluster"])
 
 
 def finish(
-    reports: Sequence[Report],
+    reports: Sequence[LoadReport],
     *,
     files: bool,
     quiet: bool,

@@ -6,18 +6,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from app import console
-from ingest.store.report import Summary, counts, summary
+from ingest.store.report import LoadSummary, counts, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 MANY: Final = 3
 """Inputs with the same warning, of which it is printed once."""
 
 
-def print_report(reports: Sequence[Report], *, files: bool) -> None:
+def print_report(reports: Sequence[LoadReport], *, files: bool) -> None:
     """Print the result of each input on stderr, and a sum if several files were loaded.
 
     What is warned of in many inputs is printed once, behind them.
@@ -28,7 +28,7 @@ def print_report(reports: Sequence[Report], *, files: bool) -> None:
         if report.parsed is None:
             continue
         line = f"{report.parsed.source}  {report.origin}\n  {counts(report.parsed)}"
-        console.echo(report.line if isinstance(report, Summary) else line, error=True)
+        console.echo(report.line if isinstance(report, LoadSummary) else line, error=True)
         for warning in report.fresh:
             if warning.message not in many:
                 console.echo(f"  warning: {warning.message}", error=True)

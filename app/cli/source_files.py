@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from app.cli.options import Subparsers
     from ingest.source import SourceFolder
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 
 def add_parser(subparsers: Subparsers, folder: SourceFolder, *, required: bool = True) -> argparse.ArgumentParser:
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace, folder: SourceFolder) -> int:
     return load(options, folder, import_module(folder.loader).ingest_files)
 
 
-def load(options: argparse.Namespace, folder: SourceFolder, ingest_files: Callable[..., list[Report]]) -> int:
+def load(options: argparse.Namespace, folder: SourceFolder, ingest_files: Callable[..., list[LoadReport]]) -> int:
     """Load the files with a function that takes the arguments of `ingest.runlog.store.ingest_files`."""
     from app import clock
     from app.cli.ingest_hints import zone_hint

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.service.integrity import State
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
     from ingest.prometheus.demand import Demand
     from ingest.prometheus.reader import ScrapeSpec
     from ingest.tables import SourceName
@@ -27,7 +27,12 @@ SHOWN: Final = 3
 
 
 def budget_lines(
-    server: Server, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, budget: int, now: datetime
+    server: PrometheusServer,
+    spec: ScrapeSpec,
+    exported: Mapping[SourceName, Sequence[str]],
+    *,
+    budget: int,
+    now: datetime,
 ) -> Iterator[tuple[State, str]]:
     """A line for each source: how many samples a day it reads. A server that refuses to count them is a warning."""
     try:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from app.compute.outcome import Days, Progress
     from app.config.settings import Config, Rules
     from app.results.stored import Verdicts
-    from app.window import Source
+    from app.window import RowSource
     from queries.warehouse import Writer
 
 DERIVED = (
@@ -80,7 +80,7 @@ def compute(
     full: bool = False,
     inputs: str | None = None,
     derive: bool = True,
-    verdicts: Callable[[Source, Window], Verdicts] | None = None,
+    verdicts: Callable[[RowSource, Window], Verdicts] | None = None,
     progress: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
 ) -> Computed:
     """Rebuild the derived tables of every cluster, all of them in one transaction.
@@ -204,7 +204,7 @@ def _compute_cluster(
     rules: Rules,
     covered: pl.DataFrame,
     *,
-    verdicts: Callable[[Source, Window], Verdicts] | None,
+    verdicts: Callable[[RowSource, Window], Verdicts] | None,
     now: datetime,
     full: bool,
     has_objects: bool,

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from app.compute.inputs import Facts
     from app.config.settings import Rules
     from app.results.runs.run_logs import Logs
-    from app.window import Source
+    from app.window import RowSource
 
 
-def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
+def events_at_nodes(source: RowSource, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
     """Events of nodes, reported by exporters and the scheduler: `metrics.failures.diagnosis.EVENTS`.
 
     Args:

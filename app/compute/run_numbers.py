@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from app.config.settings import Rules
-    from app.window import Source
+    from app.window import RowSource
     from queries.warehouse import Writer
 
     _Moments = npt.NDArray[np.int64]
@@ -81,7 +81,7 @@ class _ToWrite:
     logs: pl.DataFrame
 
 
-def write_run_numbers(writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool) -> RunNumbers:
+def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> RunNumbers:
     """Make the numbers of runs whose digests changed, and store them; read the others.
 
     The rows themselves are let go before windows are computed, which need as much memory.
@@ -99,7 +99,7 @@ def write_run_numbers(writer: Writer, source: Source, window: Window, rules: Rul
 
 
 def _run_numbers(
-    writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool
+    writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool
 ) -> tuple[RunNumbers, _ToWrite]:
     digests = run_digests(source, window, rules)
     stored = frames.conform(writer.query("numbers_of_runs", cluster=window.cluster), OF_RUNS)
@@ -128,12 +128,12 @@ def _in_order(rows: pl.DataFrame, digests: pl.DataFrame) -> pl.DataFrame:
     return rows[digests.select("inputs").join(found, on="inputs", maintain_order="left")["row"]]
 
 
-def _of_all(source: Source, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _of_all(source: RowSource, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
     executed = started_in(run_times(source, window.cluster).executed, window)
     return starts(executed), ettr_run_rows(source, window)
 
 
-def _of_some(source: Source, window: Window, some: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _of_some(source: RowSource, window: Window, some: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Starts, and ETTR with its parts, of some runs. The ledger is read from their first start on."""
     known = run_times(source, window.cluster)
     executed, waits = (
@@ -151,7 +151,7 @@ def _of_some(source: Source, window: Window, some: pl.DataFrame) -> tuple[pl.Dat
     return starts(started_in(executed, window)), by_run
 
 
-def run_digests(source: Source, window: Window, rules: Rules) -> pl.DataFrame:
+def run_digests(source: RowSource, window: Window, rules: Rules) -> pl.DataFrame:
     """What the numbers of each run depend on, but for its log: `cluster`, `run_id`, `inputs`; sorted by run.
 
     A run's size and times follow from its attempts.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class ClusterRuns:
     """What was found of a cluster.
 
     Attributes:
@@ -62,7 +62,7 @@ def write_runs(
     fixes: Fixes,
     has_objects: bool,
     full: bool,
-) -> Found:
+) -> ClusterRuns:
     """Find the runs of a cluster, what interrupted them and how they went on, and write all of that.
 
     What is settled (`app.compute.settled`) is not found again, unless runs are joined because they are alike, or
@@ -156,7 +156,7 @@ def _write_all(
     at_nodes: pl.DataFrame,
     fixes: Fixes,
     has_objects: bool,
-) -> Found:
+) -> ClusterRuns:
     """Find what interrupted all runs and how they went on, and write it in the place of what was found before."""
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
@@ -166,14 +166,14 @@ def _write_all(
     looked_at = facts.on_nodes.of(room_in_question(direct, facts.attempts))
     interrupted = with_second_order(direct, facts.attempts, joined, looked_at)
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
-    found = Found(logs, executed, joined, interrupted, again)
+    found = ClusterRuns(logs, executed, joined, interrupted, again)
     key = pl.DataFrame({"cluster": [cluster]})
     for table, rows in _tables(facts.attempts, found).items():
         writer.bring_in_line(table, rows, key=key)
     return found
 
 
-def _tables(attempts: pl.DataFrame, found: Found) -> dict[str, pl.DataFrame]:
+def _tables(attempts: pl.DataFrame, found: ClusterRuns) -> dict[str, pl.DataFrame]:
     return {
         "run_attempts": found.joined,
         "runs": with_gpus(runs(attempts, found.joined), "n_gpus"),
@@ -196,7 +196,7 @@ def _write_some(
     at_nodes: pl.DataFrame,
     fixes: Fixes,
     named: pl.DataFrame,
-) -> Found:
+) -> ClusterRuns:
     """Find what is not settled, and write it in the place of what was found of it before."""
     derived = run_attempts(some.attempts, max_gap_s=rules.run_gap_hours * 3600, explicit=named)
     joined = corrected_runs(derived, some.attempts, fixes.runs)
@@ -210,7 +210,7 @@ def _write_some(
     interrupted = both.join(replaced, on="run_id", how="semi")
     own = replace(facts, attempts=some.attempts)
     again = restart_table(own, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
-    found = Found(logs, executed, joined, interrupted, again)
+    found = ClusterRuns(logs, executed, joined, interrupted, again)
     key = pl.DataFrame({"cluster": [cluster]})
     for table, rows in _tables(some.attempts, found).items():
         writer.bring_in_line(table, rows, key=key, among=replaced)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from app.compute.outcome import Progress
     from app.compute.run_numbers import RunNumbers
     from app.config.settings import Rules
-    from app.window import Source
+    from app.window import RowSource
     from metrics.ettr.expected import Shared
     from metrics.failures.exposure import Histories
     from queries.warehouse import Writer
@@ -56,7 +56,7 @@ _PERIOD: Final = ("cluster", "window_from", "window_until")
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _WindowPlan:
     """Which windows are computed, and what is stored of the others.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Plan:
 
 
 def write_results(
-    writer: Writer, source: Source, window: Window, *, rules: Rules, now: datetime, full: bool, progress: Progress
+    writer: Writer, source: RowSource, window: Window, *, rules: Rules, now: datetime, full: bool, progress: Progress
 ) -> Windows:
     """Write what is stored of a cluster's numbers; a window whose inputs are the same keeps its rows.
 
@@ -104,7 +104,7 @@ def forget_results(writer: Writer, cluster: str) -> None:
         writer.delete(table, pl.DataFrame({"cluster": [cluster]}))
 
 
-def _plan(writer: Writer, inputs: WindowInputs, windows: Sequence[Window], *, now: datetime, full: bool) -> _Plan:
+def _plan(writer: Writer, inputs: WindowInputs, windows: Sequence[Window], *, now: datetime, full: bool) -> _WindowPlan:
     whole = windows[0]
     stored = writer.query(_INPUTS, cluster=whole.cluster).iter_rows()
     before = {} if full else {(since, until): (digest, at) for since, until, digest, at in stored}
@@ -117,7 +117,9 @@ def _plan(writer: Writer, inputs: WindowInputs, windows: Sequence[Window], *, no
         same = known == digest and each != whole
         (kept if same else computed).append(each)
         account.append((each.cluster, each.since, each.until, digest, at if same else now))
-    return _Plan(computed, pl.DataFrame(account, schema=_ACCOUNT, orient="row"), _kept_rows(writer, kept, computed))
+    return _WindowPlan(
+        computed, pl.DataFrame(account, schema=_ACCOUNT, orient="row"), _kept_rows(writer, kept, computed)
+    )
 
 
 _ACCOUNT: Final[frames.Schema] = {
@@ -146,7 +148,7 @@ def _periods(windows: Collection[Window]) -> pl.DataFrame:
 
 def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
     writer: Writer,
-    source: Source,
+    source: RowSource,
     window: Window,
     past: Histories,
     windows: Sequence[Window],
@@ -208,7 +210,7 @@ def _expected_inputs(window: Window, shared: Shared, rates: pl.DataFrame) -> pl.
     )
 
 
-def _write_advice(writer: Writer, source: Source, windows: Sequence[Window], rates: pl.DataFrame) -> None:
+def _write_advice(writer: Writer, source: RowSource, windows: Sequence[Window], rates: pl.DataFrame) -> None:
     """Write which nodes are lemons, of the windows that they may be judged by, and how often runs should save."""
     writer.append("node_scores", stored_node_scores(source, windows))
     window = windows[0]

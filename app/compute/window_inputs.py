@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from app.config.settings import Rules
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.failures.exposure import Histories
 
     _Moments = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ class WindowInputs:
     """
 
     def __init__(
-        self, source: Source, window: Window, rules: Rules, past: Histories, windows: Iterable[Window]
+        self, source: RowSource, window: Window, rules: Rules, past: Histories, windows: Iterable[Window]
     ) -> None:
         self._source = source
         inventoried = window.cluster in source.query("inventoried")["cluster"]
@@ -112,7 +112,7 @@ class WindowInputs:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _of_accounting(source: Source, window: Window, past: Histories) -> Iterator[pl.DataFrame]:
+def _of_accounting(source: RowSource, window: Window, past: Histories) -> Iterator[pl.DataFrame]:
     """What accounting and the ledger report, by the time in which it counts."""
     cluster = window.cluster
     yield _ledger_days(source, cluster)
@@ -144,14 +144,14 @@ def _at(moment: str, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(begin=just_before, end=just_before)
 
 
-def _ledger_days(source: Source, cluster: str) -> pl.DataFrame:
+def _ledger_days(source: RowSource, cluster: str) -> pl.DataFrame:
     """The days of the ledger: what their rows were computed from."""
     days = source.query("ledger_days", cluster=cluster).select("day", "inputs")
     begin = pl.col("day").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
     return days.with_columns(begin=begin, end=begin + pl.duration(microseconds=DAY_US - 1))
 
 
-def _runs(source: Source, window: Window) -> pl.DataFrame:
+def _runs(source: RowSource, window: Window) -> pl.DataFrame:
     """Runs: their names and sizes, whether they ever started, and whether they never train."""
     return source.query("run_sizes", cluster=window.cluster).select(
         "run_id",
@@ -172,7 +172,7 @@ def _ended(past: Histories) -> pl.DataFrame:
     return rows.drop("execution", "once").with_columns(incident=together["digest"])
 
 
-def _of_logs(source: Source, cluster: str) -> Iterator[pl.DataFrame]:
+def _of_logs(source: RowSource, cluster: str) -> Iterator[pl.DataFrame]:
     """What run logs report. A session's earlier steps count in each later window, too."""
     logs, executed = computed_logs(source, cluster)
     ever = pl.lit(None, dtype=frames.TIME).alias("end")
@@ -186,7 +186,7 @@ def _of_logs(source: Source, cluster: str) -> Iterator[pl.DataFrame]:
     )
 
 
-def _logs_within(source: Source, window: Window) -> Iterator[pl.DataFrame]:
+def _logs_within(source: RowSource, window: Window) -> Iterator[pl.DataFrame]:
     """Up to where logs and their runs reach in a window: a log that grows after it changes nothing in it."""
     sessions = computed_logs(source, window.cluster)[0].sessions
     high = frames.instant(window.until)
@@ -203,7 +203,7 @@ def _logs_within(source: Source, window: Window) -> Iterator[pl.DataFrame]:
     )
 
 
-def _read_for(source: Source, window: Window) -> Iterator[pl.DataFrame]:
+def _read_for(source: RowSource, window: Window) -> Iterator[pl.DataFrame]:
     """What is read for each window by itself: signals of nodes in the part of it that nodes are judged by."""
     part = judged(window)
     period = {"cluster": window.cluster, "since": part.since, "until": part.until}

@@ -21,7 +21,7 @@ from metrics.failures.interruptions import with_incidents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.corrections import AttemptKey
 
 Kind = Literal["cause", "node_state", "run_join"]
@@ -124,7 +124,7 @@ def _text(value: object) -> str:
     return as_json(value, sort_keys=True)
 
 
-def read_corrections(source: Source, cluster: str | None = None) -> list[Correction]:
+def read_corrections(source: RowSource, cluster: str | None = None) -> list[Correction]:
     """All corrections in the order in which they were made, withdrawn ones too."""
     rows = source.query("adjudications", cluster=cluster).to_dicts()
     return [Correction(**row | {name: json.loads(row[name] or "{}") for name in ("subject", "before", "after")})
@@ -154,7 +154,7 @@ class Fixes:
         return corrected.select(interrupted.columns).sort("cluster", "ended_at", "job_id", "submitted_at")
 
 
-def fixes(source: Source, cluster: str) -> Fixes:
+def fixes(source: RowSource, cluster: str) -> Fixes:
     """The corrections of a cluster in force."""
     counting = [each for each in read_corrections(source, cluster) if each.counts]
     return Fixes(
@@ -179,7 +179,7 @@ def fixes(source: Source, cluster: str) -> Fixes:
 # Counted ---------------------------------------------------------------------------------------------------------
 
 
-def counting_in(source: Source, window: Window) -> list[Correction]:
+def counting_in(source: RowSource, window: Window) -> list[Correction]:
     """The corrections that affect a window: of interruptions, node states and runs in it."""
     counting = [each for each in read_corrections(source, window.cluster) if each.counts]
     if not counting:
@@ -189,7 +189,9 @@ def counting_in(source: Source, window: Window) -> list[Correction]:
     return [each for each in counting if _bears(each, window, spans)]
 
 
-def _spans(source: Source, window: Window, keys: Iterable[AttemptKey]) -> dict[AttemptKey, tuple[datetime, datetime]]:
+def _spans(
+    source: RowSource, window: Window, keys: Iterable[AttemptKey]
+) -> dict[AttemptKey, tuple[datetime, datetime]]:
     """From the submission of each attempt to its end, or to the window's while it lasts."""
     keys_of = pl.DataFrame(
         sorted(keys),

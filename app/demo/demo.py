@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     from app.config import settings as config
     from app.results.headlines import Headline
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
@@ -216,7 +216,7 @@ def _done(marker: Path, simulated: Settings) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _DemoStep:
     """Something to do once; `work` gets a function that reports progress, and returns the result."""
 
     name: str
@@ -229,7 +229,7 @@ def _now(made: DemoFolder) -> datetime:
     return max(clock.now(), datetime.fromtimestamp(made.simulated.end, UTC))
 
 
-def _steps(made: DemoFolder, settings: config.Config) -> list[_Step]:
+def _steps(made: DemoFolder, settings: config.Config) -> list[_DemoStep]:
     sources = made.path / "sources"
 
     def slurm(report_progress: ReportProgress) -> str:
@@ -280,18 +280,18 @@ def _steps(made: DemoFolder, settings: config.Config) -> list[_Step]:
         return "every GPU-second in one category"
 
     return [
-        _Step("simulate", "simulate the cluster", lambda report_progress: _simulate(made, report_progress)),
-        _Step("slurm", "read Slurm", slurm),
-        _Step("around", "read what is around its jobs", around),
-        _Step("telemetry", "read telemetry", hours),
-        _Step("runlogs", "read run logs", logs),
-        _Step("compute", "build the ledger and the numbers", compute),
-        _Step("report", "write the report", lambda _: _report(made.path, settings)),
-        _Step("boards", "write the Grafana boards", lambda _: _boards(made.path)),
+        _DemoStep("simulate", "simulate the cluster", lambda report_progress: _simulate(made, report_progress)),
+        _DemoStep("slurm", "read Slurm", slurm),
+        _DemoStep("around", "read what is around its jobs", around),
+        _DemoStep("telemetry", "read telemetry", hours),
+        _DemoStep("runlogs", "read run logs", logs),
+        _DemoStep("compute", "build the ledger and the numbers", compute),
+        _DemoStep("report", "write the report", lambda _: _report(made.path, settings)),
+        _DemoStep("boards", "write the Grafana boards", lambda _: _boards(made.path)),
     ]
 
 
-def _needs(made: DemoFolder, steps: Sequence[_Step]) -> str:
+def _needs(made: DemoFolder, steps: Sequence[_DemoStep]) -> str:
     """What the demo needs of the machine; empty for one that is done, and for a simulation of another size."""
     if made.simulated != Settings() or all(step.name in made.done for step in steps):
         return ""
@@ -335,7 +335,7 @@ def _writer(folder: Path) -> Iterator[Any]:
         yield writer
 
 
-def _read(reports: Sequence[Report]) -> str:
+def _read(reports: Sequence[LoadReport]) -> str:
     """How many rows were read and rejected.
 
     Raises:
@@ -350,7 +350,7 @@ def _read(reports: Sequence[Report]) -> str:
     return f"{count}, {rejected:,} rejected" if rejected else count
 
 
-def _do(step: _Step, made: DemoFolder, settings: config.Config, *, quiet: bool) -> None:
+def _do(step: _DemoStep, made: DemoFolder, settings: config.Config, *, quiet: bool) -> None:
     """Do a step, if it is not done, and write down that it is."""
     if step.name in made.done:
         if not quiet:

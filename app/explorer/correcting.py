@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.adjudicate.make import Done
     from app.adjudicate.requests import Request
     from app.explorer.filters import View
-    from app.explorer.page import Addresses, Data
+    from app.explorer.page import Addresses, PageData
 
 STATES: Final = ("maintenance", "down", "drained", "in_service")
 
@@ -297,7 +297,7 @@ SEEN_ONLY: Final = Signature("whoever looks", "to see the numbers without it; no
 """Who withdraws a correction on a copy that is thrown away."""
 
 
-def lacking(data: Data, number: str) -> Component:
+def lacking(data: PageData, number: str) -> Component:
     """What the numbers are without a correction: each as it is, and as it were. Nothing is changed."""
     saw("correction-effect", kind="withdraw", values=f"id={number}")
     if refusal := _refusal(data):
@@ -311,7 +311,7 @@ def lacking(data: Data, number: str) -> Component:
     return html.Div([html.P("As it is -> without this correction:", className="small"), _changes(done)])
 
 
-def make(data: Data, kind: str, word: str) -> Component:
+def make(data: PageData, kind: str, word: str) -> Component:
     """Make a correction whose effect was shown; what was done, or why not."""
     if refusal := _refusal(data):
         saw("correction-refused", kind=kind)
@@ -338,7 +338,7 @@ def make(data: Data, kind: str, word: str) -> Component:
     )
 
 
-def _refusal(data: Data) -> str:
+def _refusal(data: PageData) -> str:
     """Why whoever asks now may not correct; empty where they may."""
     if people.current().role < Role.OPERATOR:
         return REFUSED

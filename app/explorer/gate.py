@@ -135,7 +135,9 @@ def _one_run(whole: AnswerCache, person: Person, function: Callable[..., Any], a
     return whole.ask(function, *args)
 
 
-def _run_list(whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> runs.Listed:
+def _run_list(
+    whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]
+) -> runs.ListedRuns:
     """The list of runs of oneself or of one own account; without a choice, of oneself."""
     window, wanted, *order = args
     values = dict(wanted)
@@ -144,7 +146,7 @@ def _run_list(whole: AnswerCache, person: Person, function: Callable[..., Any], 
             raise NotYoursError
         values["user"] = person.name
     asked = tuple((name, values[name]) for name, _ in wanted)
-    found: runs.Listed = whole.ask(function, window, asked, *order)
+    found: runs.ListedRuns = whole.ask(function, window, asked, *order)
     choices = {name: frozenset(each) for name, each in _own_choices(found.choices, person).items()}
     return replace(found, total=found.matching, choices=choices)
 

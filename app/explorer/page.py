@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.results.serving.cache import AnswerCache
 
 
-class Data(Protocol):
+class PageData(Protocol):
     """What a page takes its data from."""
 
     claims: WatchedClaims
@@ -40,7 +40,7 @@ class Data(Protocol):
         """What makes corrections, if whoever asks now may make them."""
 
 
-class Addresses(Data, Protocol):
+class Addresses(PageData, Protocol):
     """What checks addresses, with the data behind them."""
 
     def view(self, search: str | None) -> View:
@@ -64,7 +64,7 @@ class Section:
 
     name: str
     title: str
-    gather: Callable[[Data, View], Any]
+    gather: Callable[[PageData, View], Any]
     layout: Callable[[Any, View], Component]
     span: int = 12
     height: int = 220
@@ -72,7 +72,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
+class ExplorerPage:
     """A page.
 
     Attributes:
@@ -97,13 +97,13 @@ class Page:
     path: str
     name: str
     icon: str | None
-    gather: Callable[[Data, View], Any]
+    gather: Callable[[PageData, View], Any]
     layout: Callable[[Any, View], Component]
     position: int = 50
     filters: bool = True
     without_data: Callable[[], Component] | None = None
     parent: str | None = None
-    find: Callable[[Data, View], View] | None = None
+    find: Callable[[PageData, View], View] | None = None
     sections: Callable[[View], Sequence[Section]] | None = None
     alone: Callable[[Any, View], bool] = lambda *_: False
     group: str = ""
@@ -112,8 +112,8 @@ class Page:
     asked: Mapping[str, Any] = field(default_factory=dict)
 
 
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, ExplorerPage]:
     """Every page by its path, in the order of the navigation."""
     modules = (import_module(f"{package.__name__}.{module.name}") for module in pkgutil.iter_modules(package.__path__))
-    every: list[Page] = [module.PAGE for module in modules]
+    every: list[ExplorerPage] = [module.PAGE for module in modules]
     return {page.path: page for page in sorted(every, key=lambda page: (page.position, page.path))}

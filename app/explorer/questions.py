@@ -17,7 +17,7 @@ from app.errors import UsageError
 from app.explorer import components, narrow, narrowing, question_figures, wording
 from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table, linked
 from app.explorer.mentions import mentions
-from app.explorer.page import Page, Section
+from app.explorer.page import ExplorerPage, Section
 from app.show.answer import Answer, Question
 from app.show.registry import of_runs, question_of
 from app.times import iso
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.explorer.answer_table import Leads
     from app.explorer.filters import View
     from app.explorer.narrowing import Narrowed
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -212,14 +212,14 @@ def _ranked(answer: Answer) -> Answer:
     return replace(answer, rows=answer.brief.rows, columns=answer.brief.columns, parts={}, order=None)
 
 
-class _SomeRuns(NamedTuple):
+class _RunsAskedFor(NamedTuple):
     """Ids of the only runs that an answer is about, and whether the query that named them left others out."""
 
     ids: list[str]
     left_out: bool
 
 
-def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, most: int) -> _SomeRuns | None:
+def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, most: int) -> _RunsAskedFor | None:
     """Those of the chosen user; where nothing is chosen, of a query: all of them, or the first `most`."""
     user = dict(filters).get("user")
     if not user and (filters or not runs):
@@ -229,11 +229,11 @@ def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, mos
     wanted = wanted | {"cluster": window.cluster}
     ids = source.memo((name, *wanted.values()), lambda: source.query(name, **wanted))["run_id"].to_list()
     if user or not most:
-        return _SomeRuns(ids, left_out=not user)
-    return _SomeRuns(ids[:most], left_out=len(ids) > most)
+        return _RunsAskedFor(ids, left_out=not user)
+    return _RunsAskedFor(ids[:most], left_out=len(ids) > most)
 
 
-def ask(asked: Asked, data: Data, view: View) -> Shown:
+def ask(asked: Asked, data: PageData, view: View) -> Shown:
     """The answer for an address.
 
     Raises:
@@ -490,7 +490,9 @@ def command(asked: Asked, by: str, view: View) -> str:
     return f"trackside show {asked.question} --by {by}{run} {view.command}"
 
 
-def page_of(path: str, name: str, asked: Sequence[Asked], *, icon: str, group: str, position: int, lead: str) -> Page:
+def page_of(
+    path: str, name: str, asked: Sequence[Asked], *, icon: str, group: str, position: int, lead: str
+) -> ExplorerPage:
     """A page that is nothing but questions.
 
     Args:
@@ -503,7 +505,7 @@ def page_of(path: str, name: str, asked: Sequence[Asked], *, icon: str, group: s
         lead: what it answers, in a sentence.
     """
     sections = [section(each) for each in asked]
-    return Page(
+    return ExplorerPage(
         path,
         name,
         icon,

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data, Page, Section
+    from app.explorer.page import ExplorerPage, PageData, Section
 
 logger = logging.getLogger("trackside.explorer")
 
 
-def waiting(above: Component, page: Page, view: View, search: str) -> Component:
+def waiting(above: Component, page: ExplorerPage, view: View, search: str) -> Component:
     """A page whose sections are asked for once the browser has it."""
     sections = sections_of(page, view)
     return _page(above, sections, [[_ask(each, page, search), _shell(each, _loading(each, view))] for each in sections])
 
 
-def at_once(above: Component, page: Page, data: Data, view: View) -> Component:
+def at_once(above: Component, page: ExplorerPage, data: PageData, view: View) -> Component:
     """The same page with all that its sections show."""
     sections = sections_of(page, view)
     return _page(above, sections, [[_shell(each, loaded(each, data, view))] for each in sections])
@@ -42,7 +42,7 @@ def none(above: Component) -> Component:
     return _page(above, (), ())
 
 
-def section_of(page: Page, view: View, name: str) -> Section:
+def section_of(page: ExplorerPage, view: View, name: str) -> Section:
     """The section of that name.
 
     Raises:
@@ -54,12 +54,12 @@ def section_of(page: Page, view: View, name: str) -> Section:
     raise UsageError(f"{page.path} has no section {name!r}")
 
 
-def loaded(section: Section, data: Data, view: View) -> Component:
+def loaded(section: Section, data: PageData, view: View) -> Component:
     """What a section shows; its error, where it cannot show anything."""
     return shown(section, data, view)[0]
 
 
-def shown(section: Section, data: Data, view: View) -> tuple[Component, bool]:
+def shown(section: Section, data: PageData, view: View) -> tuple[Component, bool]:
     """What a section shows, and whether that is all of it and no error."""
     try:
         with panics.as_errors():
@@ -78,7 +78,7 @@ def new_ticket() -> str:
     return uuid.uuid4().hex
 
 
-def sections_of(page: Page, view: View) -> Sequence[Section]:
+def sections_of(page: ExplorerPage, view: View) -> Sequence[Section]:
     """The sections of a page; none where it has none."""
     return page.sections(view) if page.sections is not None else ()
 
@@ -91,7 +91,7 @@ def _page(above: Component, sections: Sequence[Section], contents: Sequence[list
     return html.Div([above, html.Div(made, className="sections")], className="page")
 
 
-def _ask(section: Section, page: Page, search: str) -> Component:
+def _ask(section: Section, page: ExplorerPage, search: str) -> Component:
     asked = {"ticket": new_ticket(), "path": page.path, "search": search}
     return dcc.Store(id={"type": "ask", "name": section.name}, data=asked)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Page
+    from app.explorer.page import ExplorerPage
 
 NAVBAR = {"width": 216, "breakpoint": "sm", "collapsed": {"mobile": True}}
 
@@ -151,7 +151,7 @@ def navigation(path: str, shown: View | None) -> Component:
     )
 
 
-def _nav_link(target: str, page: Page, shown: View | None, *, active: bool) -> Component:
+def _nav_link(target: str, page: ExplorerPage, shown: View | None, *, active: bool) -> Component:
     kept = {} if shown is None else {name: shown.params[name] for name in page.narrowed_by if name in shown.params}
     return dcc.Link(
         [components.icon(page.icon or ""), html.Span(page.name)],
@@ -208,7 +208,7 @@ def _in_zone(shown: View) -> Component | None:
     )
 
 
-def _chips(shown: View, page: Page) -> Component | None:
+def _chips(shown: View, page: ExplorerPage) -> Component | None:
     """Filters of the address beyond cluster and period, each of which can be taken off."""
     chips = []
     for name in page.narrowed_by:
@@ -294,7 +294,7 @@ def _of_other_data(shown: View) -> Component | None:
 
 def filters(
     shown: View,
-    page: Page,
+    page: ExplorerPage,
     values_of: Mapping[str, list[str]],
     to_grafana: Component | None = None,
     *,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -60,7 +60,7 @@ def slow_runs(source: Reader, window: Window) -> list[dict[str, Any]]:
     return worth.sort("slow_gpu_s", "run_id", descending=[True, False]).head(MOST).to_dicts()
 
 
-def slowing(data: Data, view: View) -> Slowing:
+def slowing(data: PageData, view: View) -> Slowing:
     """Ask for it: the same questions that the page of stragglers and anomalies asks."""
     sessions = ask(STRAGGLERS, data, view).answer.rows
     nodes = ask(ANOMALIES, data, view).answer.rows

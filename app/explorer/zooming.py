@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def register(made: Dash, explorer: log_pages.Explorer) -> None:
+def register(made: Dash, explorer: log_pages.LogPageData) -> None:
     """Register the callback of a run's steps."""
 
     @made.callback(
@@ -38,7 +38,7 @@ def register(made: Dash, explorer: log_pages.Explorer) -> None:
         return steps_of(explorer, search or "", shown or {})
 
 
-def steps_of(explorer: log_pages.Explorer, search: str, shown: Mapping[str, Any]) -> Any:
+def steps_of(explorer: log_pages.LogPageData, search: str, shown: Mapping[str, Any]) -> Any:
     """The chart with the points of the part that is shown: all of them, or the slowest among them where they are many.
 
     Args:
@@ -60,7 +60,7 @@ def steps_of(explorer: log_pages.Explorer, search: str, shown: Mapping[str, Any]
     return no_update if rows.is_empty() else figures.steps(rows)
 
 
-def _every_step(explorer: log_pages.Explorer, search: str) -> pl.DataFrame:
+def _every_step(explorer: log_pages.LogPageData, search: str) -> pl.DataFrame:
     """The steps of the run of the address."""
     logged = log_pages.steps_of(explorer, search) if people.current().sees_all else None
     if logged is not None:

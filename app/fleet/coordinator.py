@@ -55,10 +55,10 @@ def run_tasks(
         ended: takes each outcome when it is there.
         patience_s: how long to wait where there is no worker, before the rest is given up.
     """
-    return _Round(deque(wanted), workers, report, ended).run(patience_s)
+    return _TasksUnderWay(deque(wanted), workers, report, ended).run(patience_s)
 
 
-class _Round:
+class _TasksUnderWay:
     """Tasks under way."""
 
     def __init__(

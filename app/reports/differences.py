@@ -70,7 +70,7 @@ def differences(was: Document, now: Document) -> pl.DataFrame:
         and attempt), its field, what either report has, and of two numbers the second less the first. An object of a
         list that one report lacks is one row (`there`). Sums in another order are no difference.
     """
-    ours, theirs = _Contents(_without_digest(was)), _Contents(_without_digest(now))
+    ours, theirs = _FlatReport(_without_digest(was)), _FlatReport(_without_digest(now))
     rows = {
         path: row
         for each in (*ours.leaves, *(each for each in theirs.leaves if each not in ours.leaves))
@@ -88,20 +88,20 @@ def reasons(found: pl.DataFrame) -> list[str]:
 _ABSENT: Final = object()
 
 
-class _Contents:
+class _FlatReport:
     """A report as numbers and words by the way to each, and the ways to the objects of its lists."""
 
     def __init__(self, report: dict[str, Any]) -> None:
         self.objects: set[Path] = set()
         self.leaves: dict[Path, Leaf] = dict(_leaves(report, self.objects))
 
-    def missing(self, path: Path, other: _Contents) -> Path | None:
+    def missing(self, path: Path, other: _FlatReport) -> Path | None:
         """The outermost object around a place of the other report that is not here."""
         around = (path[:end] for end in range(1, len(path)))
         return next((each for each in around if each in other.objects and each not in self.objects), None)
 
 
-def _compared(path: Path, ours: _Contents, theirs: _Contents) -> Iterator[tuple[Path, Row]]:
+def _compared(path: Path, ours: _FlatReport, theirs: _FlatReport) -> Iterator[tuple[Path, Row]]:
     """The row of a place where two reports differ; of an object that only one of them has, one for all of it."""
     was, now = ours.leaves.get(path, _ABSENT), theirs.leaves.get(path, _ABSENT)
     if _equal(was, now):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Round:
+class MlperfRound:
     """A round of MLPerf Training.
 
     Attributes:
@@ -98,7 +98,7 @@ score = "mlperf"
 _OFFICIAL: Final = "mean of the runs without the fastest and the slowest, x scaling factor"
 
 
-def claims(sources: Sources, cluster: str, *, of: Round) -> str:
+def claims(sources: Sources, cluster: str, *, of: MlperfRound) -> str:
     """The claims on a submitter: MFU over both peaks that people use, its scaling, its published times."""
     sizes = {facts["n_gpus"] for _, facts in sources.run_logs if facts["cluster"] == cluster}
     if sources.facts[BENCHMARKS][cluster] != COMPARED:
@@ -130,7 +130,7 @@ def _decimals(number: str) -> int:
     return len(number.partition(".")[2])
 
 
-def compare(reader: Reader, sources: Sources, *, of: Round) -> list[Comparison]:
+def compare(reader: Reader, sources: Sources, *, of: MlperfRound) -> list[Comparison]:
     """Time to train, scaling and MFU by the number of GPUs, of each submitter; of several, each row names its own."""
     windows = computed_windows(reader)
     several = len(windows) > 1
@@ -143,7 +143,7 @@ def compare(reader: Reader, sources: Sources, *, of: Round) -> list[Comparison]:
     return [row._replace(quantity=f"{name}: {row.quantity}") if several else row for name, row in rows]
 
 
-def _of_submitter(reader: Reader, window: Window, of: Round, benchmark: str) -> list[Comparison]:
+def _of_submitter(reader: Reader, window: Window, of: MlperfRound, benchmark: str) -> list[Comparison]:
     logs = _logs_with_times(reader, window.cluster)
     times = _times_of(logs, _DROPPED.get(benchmark, 1))
     steps = kept_steps(reader, window)
@@ -161,7 +161,7 @@ def _of_submitter(reader: Reader, window: Window, of: Round, benchmark: str) -> 
 # The figure ----------------------------------------------------------------------------------------------------------
 
 
-def figure(reader: Reader, window: Window, *, of: Round) -> list[Panel]:
+def figure(reader: Reader, window: Window, *, of: MlperfRound) -> list[Panel]:
     """Time to train, efficiency, and MFU over both peaks, by the number of GPUs."""
     rows = scaling_table(scaling_runs(reader, window, convention="palm_full")).unique("n_gpus", maintain_order=True)
     computed = _times_of(_logs_with_times(reader, window.cluster))
@@ -254,7 +254,7 @@ def _logs_with_times(reader: Reader, cluster: str) -> pl.DataFrame:
     return logs.join(times, on="run_id", how="left", maintain_order="left")
 
 
-def _times(cluster: str, times: Mapping[int, _Time], of: Round) -> Iterator[Comparison]:
+def _times(cluster: str, times: Mapping[int, _Time], of: MlperfRound) -> Iterator[Comparison]:
     for gpus, time in times.items():
         few = "" if time.official is not None else "; no official time: too few did"
         how = f"mean of {counted(time.n, 'run')} that reached the target, x scaling factor{few}"
@@ -318,18 +318,18 @@ def _tokens_per_gpu_s(steps: pl.DataFrame) -> float | None:
     return float(tokens / gpu_s) if gpu_s else None
 
 
-def _mfu_by_size(steps: pl.DataFrame, window: Window, convention: Convention, of: Round) -> Iterator[Comparison]:
+def _mfu_by_size(steps: pl.DataFrame, window: Window, convention: Convention, of: MlperfRound) -> Iterator[Comparison]:
     for gpus, some in _by_size(steps):
         row = fleet_row(step_mfu(some, convention=convention), window, convention, "mfu")
         yield Comparison(f"MFU, {gpus:,} GPUs", "ratio", None, row["value"][0], f"{convention}, {_peak(of)}")
 
 
-def _peak(of: Round) -> str:
+def _peak(of: MlperfRound) -> str:
     """Whose peak MFU is over: that of the fastest type in use."""
     return "data type unknown" if of.dtype is None else f"dense {of.dtype.partition('+')[0].upper()} peak"
 
 
-def _mfu_wall_by_size(reader: Reader, window: Window, of: Round) -> Iterator[Comparison]:
+def _mfu_wall_by_size(reader: Reader, window: Window, of: MlperfRound) -> Iterator[Comparison]:
     sizes = reader.table("run_sessions").select("run_id", "n_gpus").unique()
     rows = mfu_wall_run_rows(reader, window, "palm_full").join(sizes, on="run_id")
     for (gpus,), some in sorted(rows.group_by("n_gpus")):
@@ -359,7 +359,7 @@ def publication_of(name: str, dtype: str | None = None, benchmarks: Sequence[str
     match = _ROUND.fullmatch(name)
     if match is None:
         return None
-    known = V5_0 if match[1] == V5_0.version else Round(match[1])
+    known = V5_0 if match[1] == V5_0.version else MlperfRound(match[1])
     of = known if dtype is None else replace(known, dtype=dtype)
     return Publication(
         name,
@@ -376,7 +376,7 @@ _ROUND: Final = re.compile(r"mlperf-v(\d\.\d)")
 
 _COREWEAVE: Final = "IBM-CoreWeave-NVIDIA"
 
-V5_0: Final = Round(
+V5_0: Final = MlperfRound(
     "5.0",
     "fp8+bf16",
     {

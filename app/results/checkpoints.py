@@ -12,7 +12,7 @@ from metrics import frames
 from metrics.checkpoints.advice import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 CHECKPOINT_ADVICE: Final = (
     "cluster", "run_id", "window_from", "window_until", "n_gpus", "n_checkpoints", "interval_s", "write_s",
@@ -33,7 +33,7 @@ def pooled_rate(rates: pl.DataFrame) -> Rate:
 
 
 def checkpoint_rows(
-    source: Source, window: Window, *, rates: pl.DataFrame | None = None, only_logged: bool = False
+    source: RowSource, window: Window, *, rates: pl.DataFrame | None = None, only_logged: bool = False
 ) -> pl.DataFrame:
     """Runs that held GPUs in the window, with what their logs tell of checkpoints, and the advice.
 
@@ -71,7 +71,7 @@ def checkpoint_rows(
     )
 
 
-def stored_checkpoint_advice(source: Source, window: Window, *, rates: pl.DataFrame | None = None) -> pl.DataFrame:
+def stored_checkpoint_advice(source: RowSource, window: Window, *, rates: pl.DataFrame | None = None) -> pl.DataFrame:
     """Rows of the table `checkpoint_advice`: runs whose steps were logged."""
     if computed_logs(source, window.cluster)[1].is_empty():
         return pl.DataFrame(schema=CHECKPOINT_ADVICE)  # without reading runs: most clusters have no log

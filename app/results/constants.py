@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.window import Source
+    from app.window import RowSource
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:
@@ -22,7 +22,7 @@ def constants_of(text: str) -> dict[str, Any]:
     return constants
 
 
-def computed_constants(source: Source, cluster: str) -> dict[str, Any]:
+def computed_constants(source: RowSource, cluster: str) -> dict[str, Any]:
     """The constants of the last computation of a cluster; empty where nothing is computed."""
     texts = source.query("computed", cluster=cluster)["constants"]
     return constants_of(texts.item()) if len(texts) else {}

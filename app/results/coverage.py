@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from app.window import Source
+    from app.window import RowSource
 
     Interval = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
-class Covered:
+class CoveredPeriod:
     """Coverage of a period.
 
     Attributes:
@@ -37,7 +37,7 @@ class Covered:
     gaps: tuple[Interval, ...]
 
 
-def covered(source: Source, period: Window) -> Covered:
+def covered(source: RowSource, period: Window) -> CoveredPeriod:
     """Coverage of a period.
 
     Raises:
@@ -55,10 +55,10 @@ def covered(source: Source, period: Window) -> Covered:
             when = f"before {iso(since)}" if period.until <= since else f"from {iso(until)} on"
         raise UncoveredError(f"{period.cluster}: there are no data {when}; the data cover {iso(since)} to {iso(until)}")
     gaps = gaps_in(period, accounted(source, row))
-    return Covered(window, share_without(period, gaps), gaps)
+    return CoveredPeriod(window, share_without(period, gaps), gaps)
 
 
-def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Interval, ...]:
+def accounted(source: RowSource, computed: Mapping[str, Any]) -> tuple[Interval, ...]:
     """Intervals that accounting covers, within the ledger, in order.
 
     Args:
@@ -71,7 +71,7 @@ def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Interval, ..
     return tuple((max(low, since), min(high, until)) for low, high in intervals if low < until and high > since)
 
 
-def coverage_of(source: Source, cluster: str, name: str, gap_s: float) -> tuple[Interval, ...]:
+def coverage_of(source: RowSource, cluster: str, name: str, gap_s: float) -> tuple[Interval, ...]:
     """Intervals that the loads of a source cover, in order; gaps of at most `gap_s` seconds are closed."""
     loads = frames.conform(source.query("coverage", cluster=cluster, source=name), frames.COVERAGE)
     return tuple(coverage(loads, gap_s=gap_s).select("started_at", "ended_at").iter_rows())

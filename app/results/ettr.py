@@ -32,7 +32,7 @@ from metrics.ettr.ettr import (
     waited,
 )
 from metrics.ettr.expected import FORMS as EXPECTED_FORMS
-from metrics.ettr.expected import at_failure_rate, expected, inputs_of, over_runs, own_inputs, seen, starts
+from metrics.ettr.expected import at_failure_rate, expected, inputs_of, logged_gpus, over_runs, own_inputs, starts
 from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
 from metrics.few_rows import without_few
@@ -41,7 +41,7 @@ from metrics.ledger.ledger import other_work
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 LONG_RUNS: Final = "long_runs"
 """Dimension of stored rows that are about a cluster's long runs."""
@@ -69,27 +69,27 @@ class RunTimes:
     waits: pl.DataFrame
 
 
-def run_times(source: Source, cluster: str) -> RunTimes:
+def run_times(source: RowSource, cluster: str) -> RunTimes:
     """Read them, once for all windows where the source keeps them."""
     return source.memo(("run_times", cluster), lambda: _run_times(source, cluster))
 
 
-def _run_times(source: Source, cluster: str) -> RunTimes:
+def _run_times(source: RowSource, cluster: str) -> RunTimes:
     executed = ordered(source.query("attempts", cluster=cluster), source.query("run_attempts", cluster=cluster))
     return RunTimes(executed, wait_intervals(executed, _EVER))
 
 
-def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
+def ettr_run_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """ETTR and its parts, one row per run."""
     return memo_of_cache(source, ("ettr_run_rows", window), lambda: _ettr_run_rows(source, window))
 
 
-def keep_ettr_run_rows(source: Source, window: Window, by_run: pl.DataFrame) -> None:
+def keep_ettr_run_rows(source: RowSource, window: Window, by_run: pl.DataFrame) -> None:
     """Have `ettr_run_rows` return what a computation has made already, where the source keeps it."""
     memo_of_cache(source, ("ettr_run_rows", window), lambda: by_run)
 
 
-def _ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
+def _ettr_run_rows(source: RowSource, window: Window) -> pl.DataFrame:
     runs = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
     return ettr_of_runs(run_times(source, window.cluster), ledger_sums(source, window, "run"), runs, window)
 
@@ -117,18 +117,18 @@ def _held_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
     return executed.filter(pl.col("started_at") < high, pl.col("ended_at").is_null() | (pl.col("ended_at") > low))
 
 
-def other_runs(source: Source, cluster: str) -> pl.DataFrame:
+def other_runs(source: RowSource, cluster: str) -> pl.DataFrame:
     """Runs of a cluster that never train, by the rules of its computation: `cluster`, `run_id`."""
     return source.memo(("other_runs", cluster), lambda: _other_runs(source, cluster))
 
 
-def _other_runs(source: Source, cluster: str) -> pl.DataFrame:
+def _other_runs(source: RowSource, cluster: str) -> pl.DataFrame:
     kinds = computed_constants(source, cluster).get("other_work", {})
     others = other_work(source.query("attempts", cluster=cluster), kinds)
     return runs_of_other_work(others, source.query("run_attempts", cluster=cluster))
 
 
-def training_runs(source: Source, cluster: str, rows: pl.DataFrame) -> pl.DataFrame:
+def training_runs(source: RowSource, cluster: str, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of runs without those of `other_runs`: ETTR is of runs that wanted to train.
 
     Args:
@@ -157,7 +157,7 @@ def left_out(n: int) -> str | None:
     in_standard_windows=True,
 )
 def ettr_rows(
-    source: Source, window: Window, *, min_run_s: float = 0.0, by_run: pl.DataFrame | None = None
+    source: RowSource, window: Window, *, min_run_s: float = 0.0, by_run: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """ETTR of the cluster's training runs as result rows: all measured forms and the imputed one.
 
@@ -179,7 +179,7 @@ def ettr_rows(
     return as_results(rows, window, "cluster")
 
 
-def long_run_rows(source: Source, window: Window, *, by_run: pl.DataFrame | None = None) -> pl.DataFrame:
+def long_run_rows(source: RowSource, window: Window, *, by_run: pl.DataFrame | None = None) -> pl.DataFrame:
     """As `ettr_rows`, of the runs of at least `LONG_RUN_S`, as rows of the dimension `LONG_RUNS`."""
     rows = ettr_rows(source, window, min_run_s=LONG_RUN_S, by_run=by_run)
     return rows.with_columns(dimension=pl.lit(LONG_RUNS))
@@ -278,14 +278,14 @@ class ToExpect:
     saves: pl.DataFrame
 
 
-def to_expect(source: Source, window: Window) -> ToExpect:
+def to_expect(source: RowSource, window: Window) -> ToExpect:
     """Starts of runs in a window, and their checkpoints by their logs."""
     known = starts(started_in(run_times(source, window.cluster).executed, window))
     started = known.drop("seen_gpus").join(logged_starts(source, window), on=_RUN, how="left")
     return ToExpect(started, saves_in(source, window))
 
 
-def saves_in(source: Source, window: Window) -> pl.DataFrame:
+def saves_in(source: RowSource, window: Window) -> pl.DataFrame:
     """Checkpoints of runs in a window by their logs: as `metrics.checkpoints.advice.logged_saves`."""
     logs, executed = computed_logs(source, window.cluster)
     return logged_saves(logs.events, logs.sessions, executed, since=window.since, until=window.until)
@@ -298,7 +298,7 @@ def started_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
 
 
 def expected_run_rows(
-    source: Source,
+    source: RowSource,
     window: Window,
     *,
     by_run: pl.DataFrame | None = None,
@@ -335,7 +335,7 @@ def own_inputs_in(by_run: pl.DataFrame, found: ToExpect) -> pl.DataFrame:
     return own_inputs(by_run, found.started, found.saves)
 
 
-def logged_starts(source: Source, window: Window) -> pl.DataFrame:
+def logged_starts(source: RowSource, window: Window) -> pl.DataFrame:
     """GPUs (`seen_gpus`) of a run's starts in a window whose startup a log tells: attempts, and restarts in place."""
     sessions = started_in(computed_logs(source, window.cluster)[0].sessions, window)
     attempts = sessions.filter("usable").unique(frames.ATTEMPT_KEY, keep="first", maintain_order=True)
@@ -346,7 +346,7 @@ def logged_starts(source: Source, window: Window) -> pl.DataFrame:
             again.select("cluster", "run_id", pl.col("n_gpus").cast(pl.Float64).alias("gpus")),
         ]
     )
-    return seen(gpus)
+    return logged_gpus(gpus)
 
 
 def gpu_days(per_gpu_day: float | None) -> float | None:
@@ -364,7 +364,7 @@ def gpu_days(per_gpu_day: float | None) -> float | None:
     "ettr_expected_exact",
     in_standard_windows=True,
 )
-def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
+def expected_rows(source: RowSource, window: Window, *, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
     """The expected ETTR of the cluster's training runs, weighted by the runs' wall time: one result row per form.
 
     Args:
@@ -422,7 +422,7 @@ _FORM_NOTES = (
 # --- one run, second by second -----------------------------------------------------------------------
 
 
-def run_stretches(source: Source, window: Window, run_id: str) -> pl.DataFrame:
+def run_stretches(source: RowSource, window: Window, run_id: str) -> pl.DataFrame:
     """What a run did with each second of its wall time within the window: as `metrics.ettr.timeline.run_timeline`."""
     spent = source.query("run_ledger", cluster=window.cluster, run_id=run_id)
     waits = run_times(source, window.cluster).waits.filter(pl.col("run_id") == run_id)

@@ -14,11 +14,11 @@ from metrics.goodput.goodput import Program, goodput, lost, ml_productivity
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
 @result("goodput_allocated", "goodput_capacity", "occupancy", "availability", in_standard_windows=True)
-def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
+def goodput_rows(source: RowSource, window: Window, dimension: str = "cluster") -> pl.DataFrame:
     """Goodput, occupancy and availability as result rows."""
     inventoried = source.query("inventoried")["cluster"]
     rows = goodput(ledger_sums(source, window, dimension), inventoried)
@@ -28,7 +28,7 @@ def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> 
 
 
 @result("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg", in_standard_windows=True)
-def mpg_rows(source: Source, window: Window, *, goodputs: pl.DataFrame | None = None) -> pl.DataFrame:
+def mpg_rows(source: RowSource, window: Window, *, goodputs: pl.DataFrame | None = None) -> pl.DataFrame:
     """ML Productivity Goodput of the cluster and its three factors as result rows; none where no GPU-time is known.
 
     Args:
@@ -42,7 +42,7 @@ def mpg_rows(source: Source, window: Window, *, goodputs: pl.DataFrame | None = 
     return as_results(ml_productivity(rows, _program(source, window)), window, "cluster")
 
 
-def _program(source: Source, window: Window) -> Program:
+def _program(source: RowSource, window: Window) -> Program:
     """How near the hardware's limit the kept steps came, under the configured FLOP convention."""
     used = flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, used).filter(pl.col("mfu").is_not_null())
@@ -62,13 +62,13 @@ def _program(source: Source, window: Window) -> Program:
     )
 
 
-def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
+def lost_rows(source: RowSource, window: Window, dimension: str = "cluster") -> pl.DataFrame:
     """Where all GPU-time went, largest first."""
     return lost(ledger_sums(source, window, dimension))
 
 
 @result("lost_imputed", in_standard_windows=True)
-def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
+def lost_imputed_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
     events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
     broken = events.filter(pl.col("class") == "infrastructure")

@@ -25,7 +25,7 @@ from metrics.restarts.restarts import restart_summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.catalog import Metric
     from metrics.claims.verdict import Claim
 
@@ -93,7 +93,7 @@ def headline_is_of(claim: Claim, headline: Headline) -> bool:
     )
 
 
-def headlines(source: Source, window: Window, *, gpus: float = CLAIMED_GPUS) -> tuple[Headline, ...]:
+def headlines(source: RowSource, window: Window, *, gpus: float = CLAIMED_GPUS) -> tuple[Headline, ...]:
     """The headline numbers, in the order in which people see them.
 
     Args:
@@ -105,7 +105,7 @@ def headlines(source: Source, window: Window, *, gpus: float = CLAIMED_GPUS) -> 
 
 
 def parts(
-    source: Source, window: Window, *, gpus: float = CLAIMED_GPUS, exported: bool = False
+    source: RowSource, window: Window, *, gpus: float = CLAIMED_GPUS, exported: bool = False
 ) -> dict[str, Callable[[], tuple[Headline, ...]]]:
     """The headline numbers by what they are computed from: none of these needs another, so each may fail alone.
 
@@ -131,7 +131,7 @@ def parts(
     return {part: partial(_headlines_of, maker, source, window, gpus) for maker, part in makers.items()}
 
 
-def _headlines_of(maker: Callable[..., Any], source: Source, window: Window, gpus: float) -> tuple[Headline, ...]:
+def _headlines_of(maker: Callable[..., Any], source: RowSource, window: Window, gpus: float) -> tuple[Headline, ...]:
     if maker in _MAKERS.values():
         return (maker(source, window, gpus),)
     metrics = sorted(name for name, function in results().items() if function is maker)
@@ -139,7 +139,7 @@ def _headlines_of(maker: Callable[..., Any], source: Source, window: Window, gpu
 
 
 def _stored_or(
-    maker: Callable[..., pl.DataFrame], source: Source, window: Window, metrics: Sequence[str]
+    maker: Callable[..., pl.DataFrame], source: RowSource, window: Window, metrics: Sequence[str]
 ) -> pl.DataFrame:
     """The result rows of metrics: as stored for a standard window, else as their function computes them."""
     stored = stored_rows(source, window, metrics) if in_standard_windows(maker) else None
@@ -150,7 +150,7 @@ def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
     return tuple(_from_row(row) for row in rows.iter_rows(named=True) if BY_NAME[row["metric"]].headline is not None)
 
 
-def _mfu(source: Source, window: Window) -> Headline:
+def _mfu(source: RowSource, window: Window) -> Headline:
     """MFU under the configured convention; without a value where no log tells of steps."""
     none = Headline("mfu", BY_NAME["mfu"].title, "ratio", note=_NO_LOGS, show="trackside show mfu")
     shown = next(iter(_ratios(_stored_or(mfu_rows, source, window, ("mfu", "hfu")))), none)
@@ -160,7 +160,7 @@ def _mfu(source: Source, window: Window) -> Headline:
 _NO_LOGS = "cannot tell: no run log with steps of a known job (trackside recorder --help)"
 
 
-def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
+def mttf_at(source: RowSource, window: Window, gpus: float) -> Headline:
     """MTTF of a job of that size by the pooled rate (as if it grew with the number of GPUs), in days."""
     rates = failure_rate_rows(source, window, claimed_gpus=gpus)
     pooled = rates.filter(
@@ -196,7 +196,7 @@ def note_of_mttf(gpus: float, interruptions: int, *, exposed: bool, law: str) ->
     return "infrastructure interrupted no attempt" if exposed else "no attempt is known to have held GPUs"
 
 
-def restart_median(source: Source, window: Window) -> Headline:
+def restart_median(source: RowSource, window: Window) -> Headline:
     """Median time from the end of an attempt that infrastructure interrupted to the start of the next."""
     rows = restart_rows(source, window).filter(pl.col("class") == "infrastructure")
     waiting = rows["time_to_job_restart_s"].null_count()
@@ -231,7 +231,7 @@ def _from_row(row: dict[str, Any]) -> Headline:
     )
 
 
-_MAKERS: Final[dict[str, Callable[[Source, Window, float], Headline]]] = {
+_MAKERS: Final[dict[str, Callable[[RowSource, Window, float], Headline]]] = {
     "mfu": lambda source, window, _gpus: _mfu(source, window),
     "mttf": mttf_at,
     "time_to_job_restart": lambda source, window, _gpus: restart_median(source, window),

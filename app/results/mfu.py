@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.results.runs.run_logs import Logs
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.mfu.flops import Convention, Measure
 
 INTERVAL: Final = "BCa bootstrap over blocks of steps, 95 %"
@@ -30,7 +30,7 @@ INTERVAL: Final = "BCa bootstrap over blocks of steps, 95 %"
 
 
 def step_mfu_rows(
-    source: Source,
+    source: RowSource,
     window: Window,
     convention: Convention | None = None,
     dtype: str | None = None,
@@ -47,7 +47,7 @@ def step_mfu_rows(
     return step_mfu(kept_steps(source, window), convention=used, peak_dtype=dtype)
 
 
-def kept_steps(source: Source, window: Window, facts: Sequence[str] = FACTS) -> pl.DataFrame:
+def kept_steps(source: RowSource, window: Window, facts: Sequence[str] = FACTS) -> pl.DataFrame:
     """Kept steps that began in the window, with the facts of their sessions."""
     return with_facts(computed_logs(source, window.cluster), window, facts).filter("kept")
 
@@ -81,7 +81,7 @@ def sized_gpus() -> tuple[pl.Expr, pl.Expr]:
     return pl.coalesce(whole, pl.col("n_gpus").cast(pl.Float64)).alias("n_gpus"), pl.col("n_gpus").alias("logged_gpus")
 
 
-def flop_convention(source: Source, cluster: str) -> Convention:
+def flop_convention(source: RowSource, cluster: str) -> Convention:
     """The convention that the headline MFU of a cluster was computed with."""
     convention: Convention = computed_constants(source, cluster)["flop_convention"]
     return convention
@@ -89,7 +89,7 @@ def flop_convention(source: Source, cluster: str) -> Convention:
 
 @result("mfu", in_standard_windows=True)
 def mfu_rows(
-    source: Source, window: Window, convention: Convention | None = None, dtype: str | None = None
+    source: RowSource, window: Window, convention: Convention | None = None, dtype: str | None = None
 ) -> pl.DataFrame:
     """MFU of the cluster over kept steps, as one result row; none if nothing was logged in the window.
 
@@ -129,7 +129,7 @@ def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measu
     return as_results(row, window, "cluster")
 
 
-def allocated_to_runs(source: Source, window: Window, steps: pl.DataFrame) -> pl.DataFrame:
+def allocated_to_runs(source: RowSource, window: Window, steps: pl.DataFrame) -> pl.DataFrame:
     """GPU-seconds that each run was allocated: rows as `metrics.mfu.wall.allocated` returns them.
 
     Args:
@@ -141,7 +141,7 @@ def allocated_to_runs(source: Source, window: Window, steps: pl.DataFrame) -> pl
     return allocated(sums)
 
 
-def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+def mfu_wall_run_rows(source: RowSource, window: Window, convention: Convention | None = None) -> pl.DataFrame:
     """MFU over all time that each logged run was allocated GPUs: rows as `metrics.mfu.wall.run_mfu` returns them."""
     used = convention or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, used)
@@ -149,7 +149,7 @@ def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | N
 
 
 @result("mfu_wall")
-def mfu_wall_rows(source: Source, window: Window, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
+def mfu_wall_rows(source: RowSource, window: Window, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
     """MFU of all logged runs over all time that they were allocated GPUs, as one result row; none without logs.
 
     Args:
@@ -184,7 +184,7 @@ def mfu_wall_rows(source: Source, window: Window, of_runs: pl.DataFrame | None =
 
 
 def steps_without_mfu(
-    source: Source, window: Window, convention: Convention | None = None, dtype: str | None = None
+    source: RowSource, window: Window, convention: Convention | None = None, dtype: str | None = None
 ) -> float:
     """Share of the kept steps' GPU-time of which the log does not tell an MFU."""
     steps = step_mfu_rows(source, window, convention, dtype=dtype)
@@ -194,7 +194,7 @@ def steps_without_mfu(
 
 
 def mfu_run_rows(
-    source: Source, window: Window, run_id: str | None = None, measures: tuple[Measure, ...] = ("mfu",)
+    source: RowSource, window: Window, run_id: str | None = None, measures: tuple[Measure, ...] = ("mfu",)
 ) -> pl.DataFrame:
     """MFU (and HFU) of each run (or one) under every convention that its log allows: rows of the table `mfu`.
 

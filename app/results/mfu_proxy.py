@@ -22,7 +22,7 @@ from metrics.telemetry.tensor_hours import tensor_hours
 from metrics.units import HOUR_S
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.mfu.flops import Convention
 
 
@@ -39,7 +39,7 @@ class Proxy:
     estimates: pl.DataFrame
 
 
-def mfu_proxy(source: Source, window: Window, convention: Convention | None = None) -> Proxy:
+def mfu_proxy(source: RowSource, window: Window, convention: Convention | None = None) -> Proxy:
     """Fit what logs say to what tensor pipes did, and say what that means for runs without logs."""
     used = convention or flop_convention(source, window.cluster)
     logs = computed_logs(source, window.cluster)
@@ -53,7 +53,7 @@ def mfu_proxy(source: Source, window: Window, convention: Convention | None = No
     return Proxy(_rows(fitted, window, used), estimated(seen, with_logs, fitted))
 
 
-def _attempt_hours(source: Source, window: Window) -> pl.DataFrame:
+def _attempt_hours(source: RowSource, window: Window) -> pl.DataFrame:
     """Whole hours of attempts with what their tensor pipes did: `HOURS`. Node checks are no training."""
     begins = map(day_begin, source.query("gpu_sample_days", cluster=window.cluster)["day"])
     spans = ((max(begin, window.since), min(begin + DAY, window.until)) for begin in begins)

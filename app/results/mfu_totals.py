@@ -25,7 +25,7 @@ from metrics.mfu.flops import MEASURES
 from metrics.mfu.wall import run_mfu
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.mfu.flops import Convention, Measure
 
 TOTALS: Final[frames.Schema] = {
@@ -53,7 +53,7 @@ class StoredMfu:
     totals: pl.DataFrame
 
 
-def mfu_to_store(source: Source, window: Window) -> StoredMfu:
+def mfu_to_store(source: RowSource, window: Window) -> StoredMfu:
     """MFU and HFU of runs and of all runs, from one reckoning of the steps under each convention."""
     kept = kept_steps(source, window)
     held = allocated_to_runs(source, window, kept)
@@ -68,7 +68,7 @@ def mfu_to_store(source: Source, window: Window) -> StoredMfu:
 
 
 def total_rows(
-    source: Source, window: Window, steps: pl.DataFrame, conventions: tuple[Convention, ...]
+    source: RowSource, window: Window, steps: pl.DataFrame, conventions: tuple[Convention, ...]
 ) -> pl.DataFrame:
     """Steps together: a row of `TOTALS` for each measure and convention that their logs allow."""
     held = allocated_to_runs(source, window, steps)
@@ -102,7 +102,7 @@ _SAME: Final = (
 """Columns that are the same in each row of `TOTALS`, and not stored."""
 
 
-def stored_totals(source: Source, window: Window, conventions: tuple[Convention, ...]) -> pl.DataFrame | None:
+def stored_totals(source: RowSource, window: Window, conventions: tuple[Convention, ...]) -> pl.DataFrame | None:
     """`total_rows` of all kept steps as they are stored; None where none are stored of this window."""
     stored = source.query("stored_mfu_totals", **window.parameters)
     if stored.is_empty():
@@ -116,7 +116,7 @@ def stored_totals(source: Source, window: Window, conventions: tuple[Convention,
     return frames.conform(rows.with_columns(pl.lit(text).alias(name) for name, text in same.items()), TOTALS)
 
 
-def stored_runs(source: Source, window: Window) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+def stored_runs(source: RowSource, window: Window) -> tuple[pl.DataFrame, pl.DataFrame] | None:
     """`mfu_run_rows` of all measures, and `mfu_wall_run_rows`, as they are stored; None where they are not."""
     runs = source.query("stored_run_mfu", **window.parameters)
     if runs.is_empty():
@@ -124,7 +124,7 @@ def stored_runs(source: Source, window: Window) -> tuple[pl.DataFrame, pl.DataFr
     return in_order([frames.conform(runs, RUN_ROWS)]), source.query("stored_run_mfu_wall", **window.parameters)
 
 
-def wall_to_store(source: Source, window: Window, convention: Convention) -> tuple[pl.DataFrame, pl.DataFrame]:
+def wall_to_store(source: RowSource, window: Window, convention: Convention) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of `mfu_wall_run_rows`, and the same as rows of the table `run_mfu_wall`."""
     rows = mfu_wall_run_rows(source, window, convention)
     return rows, rows.select(

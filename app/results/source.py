@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.window import Source
+    from app.window import RowSource
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class CachedSource:
         only: queries whose answers are kept; all of them if None.
     """
 
-    def __init__(self, source: Source, *, only: Collection[str] | None = None) -> None:
+    def __init__(self, source: RowSource, *, only: Collection[str] | None = None) -> None:
         self._source = source
         self._only = only
         self._answers = Memo()
@@ -67,7 +67,7 @@ class CachedSource:
         return self._made.get(key, make)
 
 
-def memo_of_cache(source: Source, key: tuple[object, ...], make: Callable[[], T]) -> T:
+def memo_of_cache(source: RowSource, key: tuple[object, ...], make: Callable[[], T]) -> T:
     """What `make` returns, kept by a `CachedSource` only."""
     return source.own_memo(key, make) if isinstance(source, CachedSource) else make()
 

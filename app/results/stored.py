@@ -12,7 +12,7 @@ from metrics import frames
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 RESULTS: Final = "results"
 """Fact of a data version: a computation made it, so the results that it stored are those of its rows."""
@@ -32,7 +32,7 @@ class Verdicts:
 
 
 def stored_rows(
-    source: Source, window: Window, metrics: Sequence[str], *, dimension: str = "cluster"
+    source: RowSource, window: Window, metrics: Sequence[str], *, dimension: str = "cluster"
 ) -> pl.DataFrame | None:
     """The stored result rows of these metrics of a cluster, in the order of `metrics`; None where none can be read.
 

@@ -10,11 +10,11 @@ from metrics import frames
 from metrics.usage import recorded
 
 if TYPE_CHECKING:
-    from app.window import Source
+    from app.window import RowSource
 
 
-def recorded_use(source: Source, cluster: str) -> pl.DataFrame:
+def recorded_use(source: RowSource, cluster: str) -> pl.DataFrame:
     """What each source records of attempts, a row per attempt and source: `metrics.usage.recorded.RECORDED`."""
-    steps = recorded.placed(source.query("usage_of_attempts", cluster=cluster))
+    steps = recorded.assign_steps(source.query("usage_of_attempts", cluster=cluster))
     summaries = frames.conform(source.query("summaries_of_attempts", cluster=cluster), recorded.SUMMARIES)
     return pl.concat([recorded.by_slurm(steps), recorded.by_jobstats(summaries)])

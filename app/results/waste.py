@@ -10,18 +10,18 @@ from metrics import frames
 from metrics.waste import waste as metric
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 _COLUMN: Final = {"cluster": None, "run": "run_id"}
 """What a dimension is called in the rows; the others are called as they are."""
 
 
-def waste_flags(source: Source, window: Window) -> pl.DataFrame:
+def waste_flags(source: RowSource, window: Window) -> pl.DataFrame:
     """Every attempt that held GPUs in the window, with what it shows of each kind: `metrics.waste.waste.flagged`."""
     return source.memo(("waste_flags", window), lambda: _waste_flags(source, window))
 
 
-def _waste_flags(source: Source, window: Window) -> pl.DataFrame:
+def _waste_flags(source: RowSource, window: Window) -> pl.DataFrame:
     rows = source.query("attempt_spending", cluster=window.cluster, since=window.since, until=window.until)
     return metric.flagged(frames.conform(rows, metric.SPENDING), since=window.since, until=window.until)
 

@@ -18,7 +18,7 @@ from queries.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class WindowedSource:
         whole: the longest window: all of the cluster's ledger.
     """
 
-    def __init__(self, source: Source, whole: Window) -> None:
+    def __init__(self, source: RowSource, whole: Window) -> None:
         self._source = source
         self._whole = whole
         self._kept = Memo()

@@ -11,13 +11,13 @@ import polars as pl
 from metrics import frames
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 CLAIMED_GPUS = 1024.0
 """Size that the vendors' headline MTTF is quoted at."""
 
 
-def ledger_sums(source: Source, window: Window, dimension: str) -> pl.DataFrame:
+def ledger_sums(source: RowSource, window: Window, dimension: str) -> pl.DataFrame:
     """GPU-seconds by subject and category within the window."""
     rows = source.query(
         "ledger_sums", cluster=window.cluster, since=window.since, until=window.until, dimension=dimension

@@ -9,11 +9,11 @@ from app.show.answer import Question
 from app.show.registry import question_of
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
+    from app.run_page.contents import Row, RunContents
     from queries.warehouse import Reader
 
 
-def arithmetic(reader: Reader, contents: Contents) -> tuple[str, ...]:
+def arithmetic(reader: Reader, contents: RunContents) -> tuple[str, ...]:
     """The lines of `trackside show ettr --run R`; of a log alone, its own sums. None where there is no ETTR."""
     row = contents.ettr
     if row is None or not row["wall_gpu_s"]:

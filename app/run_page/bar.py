@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.run_page import texts
-from app.run_page.contents import QUEUED_AGAIN, QUEUED_FIRST, Part
+from app.run_page.contents import QUEUED_AGAIN, QUEUED_FIRST, TimeShare
 from app.terminal.cells import fit, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.run_page.lines import Page
+    from app.run_page.lines import TextPage
     from app.terminal.colour import Meaning
 
 OTHER: Final = "other"
@@ -55,7 +55,7 @@ class Bar:
     """A row of the chart.
 
     Attributes:
-        category: as in `Part`, or `OTHER`.
+        category: as in `TimeShare`, or `OTHER`.
         label: for people.
         share: of the whole (0-1).
         hours: GPU-hours (or hours), rounded so that all add up to the rounded whole.
@@ -69,7 +69,7 @@ class Bar:
     causes: tuple[tuple[str, float], ...]
 
 
-def bars(parts: Sequence[Part], *, logged_only: bool = False) -> list[Bar]:
+def bars(parts: Sequence[TimeShare], *, logged_only: bool = False) -> list[Bar]:
     """The rows of the chart: productive time first, then the largest; small ones are one row."""
     whole = sum(part.gpu_s for part in parts)
     if not whole:
@@ -95,17 +95,17 @@ def _label(category: str, *, logged_only: bool) -> str:
     return _LABELS.get(category, category)
 
 
-def _folded(parts: Sequence[Part], whole: float) -> list[Part]:
+def _folded(parts: Sequence[TimeShare], whole: float) -> list[TimeShare]:
     """What is shown in a row each; of what is small the names are causes of one row, `other`."""
     order = sorted(parts, key=lambda part: (part.category not in _FIRST, -part.gpu_s, part.category))
     small = [part for part in order if part.gpu_s < LEAST * whole and part.category not in _FIRST]
     if len(small) < 2:
         return order
     names = tuple((part.category, part.gpu_s) for part in small)
-    return [*(part for part in order if part not in small), Part(OTHER, sum(part.gpu_s for part in small), names)]
+    return [*(part for part in order if part not in small), TimeShare(OTHER, sum(part.gpu_s for part in small), names)]
 
 
-def draw(page: Page, rows: Sequence[Bar], unit: str) -> None:
+def draw(page: TextPage, rows: Sequence[Bar], unit: str) -> None:
     """Add the chart to the page: name, bar, share, hours, and the causes as far as they fit."""
     digits = texts.decimals(sum(row.hours for row in rows))
     amounts = [f"{row.hours:,.{digits}f}" for row in rows]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from app.config.settings import Rules
     from app.run_page.request import RunChoice
-    from app.window import Source
+    from app.window import RowSource
     from queries.warehouse import Reader
 
 Row = dict[str, Any]
@@ -44,7 +44,7 @@ QUEUED_AGAIN: Final = "requeued"
 
 
 @dataclass(frozen=True)
-class Part:
+class TimeShare:
     """A category of a run's time.
 
     Attributes:
@@ -59,7 +59,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepCounts:
     """What the logs of a run record of its steps.
 
     Attributes:
@@ -87,7 +87,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Contents:
+class RunContents:
     """All that the page shows.
 
     Attributes:
@@ -126,10 +126,10 @@ class Contents:
     run: Row
     attempts: list[Row]
     ettr: Row | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TimeShare, ...] = ()
     interruptions: list[Row] = field(default_factory=list)
     restarts: list[Row] = field(default_factory=list)
-    steps: Steps | None = None
+    steps: StepCounts | None = None
     gone_before: Row | None = None
     goodput: Row | None = None
     mfu: list[Row] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Contents:
         return self.run["ended_at"] is not None
 
 
-def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None = None) -> Contents:
+def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None = None) -> RunContents:
     """Read the numbers of a run.
 
     Args:
@@ -199,7 +199,7 @@ def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None 
 # --- by accounting, and what else is known ---------------------------------------------------------------------------
 
 
-def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
+def _of_accounting(reader: Reader, choice: RunChoice) -> RunContents:
     cluster, run_id = choice.cluster, choice.run_id
     source = OneRun(reader, cluster, run_id)
     computed = source.query("computed", cluster=cluster).row(0, named=True)
@@ -207,7 +207,7 @@ def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
     mine = pl.col("run_id") == run_id
     ettr = _row(ettr_run_rows(source, window).filter(mine))
     logged = _of_steps(source, window, run_id)
-    return Contents(
+    return RunContents(
         choice=choice,
         window=window,
         run=_run(reader, window, run_id),
@@ -232,7 +232,7 @@ NUMBERS: Final = r"\d+|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 """What differs between the names that PyTorch's SummaryWriter and Lightning give to the processes of one training."""
 
 
-def _gone_before(reader: Reader, choice: RunChoice, contents: Contents) -> Row | None:
+def _gone_before(reader: Reader, choice: RunChoice, contents: RunContents) -> Row | None:
     """The run that may be the same training before it was started again; None: none is called alike."""
     return _row(
         reader.query(
@@ -256,12 +256,12 @@ def _row(rows: pl.DataFrame) -> Row | None:
     return rows.row(0, named=True) if rows.height else None
 
 
-def _warnings(source: Source, cluster: str) -> tuple[str, ...]:
+def _warnings(source: RowSource, cluster: str) -> tuple[str, ...]:
     newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
     return (f"{counted(newer, 'load')} since the last computation; run: trackside compute",) if newer else ()
 
 
-def _parts(source: Source, window: Window, run_id: str, ettr: Row | None) -> tuple[Part, ...]:
+def _parts(source: RowSource, window: Window, run_id: str, ettr: Row | None) -> tuple[TimeShare, ...]:
     """The run's time by category: what its GPUs did, and what it waited."""
     if ettr is None:
         return ()
@@ -276,10 +276,10 @@ def _parts(source: Source, window: Window, run_id: str, ettr: Row | None) -> tup
     held = {}
     for category, rows in sums.partition_by("category", as_dict=True, maintain_order=True).items():
         causes = tuple((cause, gpu_s) for cause, gpu_s in rows.select("cause", "gpu_seconds").rows() if cause)
-        held[str(category[0])] = Part(str(category[0]), float(rows["gpu_seconds"].sum()), causes)
+        held[str(category[0])] = TimeShare(str(category[0]), float(rows["gpu_seconds"].sum()), causes)
     waits = [
-        Part(QUEUED_FIRST, float(ettr["queued_initial"])),
-        Part(QUEUED_AGAIN, float(ettr["queued_requeue"])),
+        TimeShare(QUEUED_FIRST, float(ettr["queued_initial"])),
+        TimeShare(QUEUED_AGAIN, float(ettr["queued_requeue"])),
     ]
     return tuple(part for part in (*held.values(), *waits) if part.gpu_s > 0)
 
@@ -287,8 +287,8 @@ def _parts(source: Source, window: Window, run_id: str, ettr: Row | None) -> tup
 # --- what logs record ------------------------------------------------------------------------------------------------
 
 
-def _of_steps(source: Source, window: Window, run_id: str) -> Row:
-    """What the logs of a run give: fields of `Contents`."""
+def _of_steps(source: RowSource, window: Window, run_id: str) -> Row:
+    """What the logs of a run give: fields of `RunContents`."""
     logs, executed = computed_logs(source, window.cluster)
     mine = executed.filter(pl.col("run") == run_id)
     convention = computed_constants(source, window.cluster).get("flop_convention", "")
@@ -348,7 +348,7 @@ def _layout(sessions: pl.DataFrame) -> Row:
     }
 
 
-def _steps(mine: pl.DataFrame, checkpoints: int) -> Steps:
+def _steps(mine: pl.DataFrame, checkpoints: int) -> StepCounts:
     row = mine.select(
         executed=pl.len(),
         lost=(~pl.col("kept")).sum(),
@@ -356,7 +356,7 @@ def _steps(mine: pl.DataFrame, checkpoints: int) -> Steps:
         last=pl.col("step").max(),
         median_s=pl.col("duration_s").median(),
     ).row(0, named=True)
-    return Steps(**row, checkpoints=checkpoints, **_not_logged(mine))
+    return StepCounts(**row, checkpoints=checkpoints, **_not_logged(mine))
 
 
 def _not_logged(mine: pl.DataFrame) -> dict[str, Any]:
@@ -391,7 +391,7 @@ def _not_logged(mine: pl.DataFrame) -> dict[str, Any]:
 # --- telemetry -------------------------------------------------------------------------------------------------------
 
 
-def _activity(source: Source, window: Window, run_id: str) -> Row | None:
+def _activity(source: RowSource, window: Window, run_id: str) -> Row | None:
     """What the GPUs did, as `show utilisation --by run` computes it; None where no sample covers them."""
     key = list(frames.ATTEMPT_KEY)
     joined = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == run_id)
@@ -413,14 +413,14 @@ def _recorded(source: OneRun, window: Window) -> list[Row]:
 # --- of a log alone --------------------------------------------------------------------------------------------------
 
 
-def _of_log(shares: LogOnly, choice: RunChoice, rules: Rules) -> Contents:
+def _of_log(shares: LogOnly, choice: RunChoice, rules: Rules) -> RunContents:
     cluster, run_id, logged = choice.cluster, choice.run_id, shares.logged
     known = shares if logged.gpus else LogOnly(logged, cluster, run_id, rules, gpus=None)
     window = known.window
     ettr = _row(ettr_run_rows(shares, window))
     advice = _row(checkpoint_rows(shares, window, rates=shares.failure_rate()))
     sessions = logged.sessions
-    return Contents(
+    return RunContents(
         choice=choice,
         window=window,
         run=known.query("runs").row(0, named=True),

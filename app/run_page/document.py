@@ -14,10 +14,10 @@ from app.run_page.unknowns import unknowns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
 
 
-def document(contents: Contents, *, options: str = "", explained: Sequence[str] = ()) -> dict[str, Any]:
+def document(contents: RunContents, *, options: str = "", explained: Sequence[str] = ()) -> dict[str, Any]:
     """The page as one JSON object; seconds and GPU-seconds, shares from 0 to 1, null where a number is unknown.
 
     Args:
@@ -59,7 +59,7 @@ def document(contents: Contents, *, options: str = "", explained: Sequence[str] 
     }
 
 
-def categories(contents: Contents) -> pl.DataFrame:
+def categories(contents: RunContents) -> pl.DataFrame:
     """Where its time went, one row a category and cause: what `--format csv` and `parquet` write.
 
     Returns:

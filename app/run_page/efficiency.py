@@ -16,7 +16,7 @@ from metrics.units import HOUR_S
 from metrics.usage.recorded import JOBSTATS
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
+    from app.run_page.contents import Row, RunContents
 
 SOURCES: Final = {"slurm": "Slurm", "jobstats": "jobstats"}
 
@@ -30,7 +30,7 @@ _FAILED: Final = frozenset({"FAILED", OUT_OF_MEMORY})
 Line = tuple[str, str]
 
 
-def cpu_lines(contents: Contents) -> list[Line]:
+def cpu_lines(contents: RunContents) -> list[Line]:
     """CPU time used of that held, over all attempts of which it is recorded."""
     rows = _of_one_source(contents, "cpu_share")
     if not rows:
@@ -59,12 +59,12 @@ def _lost(rows: list[Row]) -> list[Line]:
     return [("", f"no record of {counted(lost, 'step')}: they were cut off, or still run")] if lost else []
 
 
-def _partly(contents: Contents, rows: list[Row]) -> list[Line]:
+def _partly(contents: RunContents, rows: list[Row]) -> list[Line]:
     held = sum(row["started_at"] is not None for row in contents.attempts)
     return [("", f"recorded of {len(rows):,} of {counted(held, 'attempt')}")] if len(rows) < held else []
 
 
-def memory_lines(contents: Contents) -> list[Line]:
+def memory_lines(contents: RunContents) -> list[Line]:
     """The most memory used of that held, by the attempt that came closest to it; and whether it was killed for it."""
     rows = [row for row in contents.recorded if row["used_bytes"] is not None]
     lines = []
@@ -98,7 +98,7 @@ def _sampled(row: Row) -> str:
     return "jobstats" if row["source"] == JOBSTATS else "samples of Slurm"
 
 
-def _killed(contents: Contents, rows: list[Row]) -> list[Line]:
+def _killed(contents: RunContents, rows: list[Row]) -> list[Line]:
     """What memory has to do with the end of the last attempt."""
     last = last_held(contents)
     if last["state"] == OUT_OF_MEMORY:
@@ -109,14 +109,14 @@ def _killed(contents: Contents, rows: list[Row]) -> list[Line]:
     return []
 
 
-def gpu_lines(contents: Contents) -> list[Line]:
+def gpu_lines(contents: RunContents) -> list[Line]:
     """What accounting records of the GPUs; nothing where telemetry observed them, or where they are none."""
     if not contents.gpus or (contents.activity is not None and contents.activity["observed_s"]):
         return []
     return _gpus_by_jobstats(contents) or _gpus_by_slurm(contents)
 
 
-def _gpus_by_jobstats(contents: Contents) -> list[Line]:
+def _gpus_by_jobstats(contents: RunContents) -> list[Line]:
     rows = [row for row in contents.recorded if row["gpu_util_s"]]
     if not rows:
         return []
@@ -136,7 +136,7 @@ def _gpus_by_jobstats(contents: Contents) -> list[Line]:
     return lines
 
 
-def _gpus_by_slurm(contents: Contents) -> list[Line]:
+def _gpus_by_slurm(contents: RunContents) -> list[Line]:
     rows = [row for row in contents.recorded if row["gpu_util_max"] is not None]
     if not rows:
         return []
@@ -156,7 +156,7 @@ def _gpus_by_slurm(contents: Contents) -> list[Line]:
     ]
 
 
-def energy_lines(contents: Contents) -> list[Line]:
+def energy_lines(contents: RunContents) -> list[Line]:
     """Energy of its nodes, as Slurm measured it."""
     joules = sum(row["energy_j"] or 0.0 for row in contents.recorded)
     if not joules:
@@ -164,7 +164,7 @@ def energy_lines(contents: Contents) -> list[Line]:
     return [("Energy", f"{joules / 3.6e6:,.1f} kWh of its nodes while it ran, shared ones whole (Slurm)")]
 
 
-def _of_one_source(contents: Contents, number: str) -> list[Row]:
+def _of_one_source(contents: RunContents, number: str) -> list[Row]:
     """Rows that have a number, all of the source that has it of the most attempts."""
     rows = [row for row in contents.recorded if row[number] is not None]
     source = _best(rows) if rows else ""

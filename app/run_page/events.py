@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.config.settings import Rules
-    from app.run_page.contents import Contents, Row
-    from app.window import Source
+    from app.run_page.contents import Row, RunContents
+    from app.window import RowSource
     from queries.warehouse import Reader
 
 
-def events_of(reader: Reader, contents: Contents, rules: Rules) -> list[Row]:
+def events_of(reader: Reader, contents: RunContents, rules: Rules) -> list[Row]:
     """Interruptions, incidents, drains and lost steps of a run, by time.
 
     Args:
@@ -52,10 +52,10 @@ def events_of(reader: Reader, contents: Contents, rules: Rules) -> list[Row]:
     return [{"kind": row["kind"], "step": step, **row} for row, step in zip(ordered, steps, strict=True)]
 
 
-def _executed(reader: Reader, contents: Contents, rules: Rules) -> pl.DataFrame:
+def _executed(reader: Reader, contents: RunContents, rules: Rules) -> pl.DataFrame:
     """Executions of its steps, as `metrics.runs.steps.executions_of_steps` returns them."""
     choice = contents.choice
-    source: Source = OneRun(reader, choice.cluster, choice.run_id)
+    source: RowSource = OneRun(reader, choice.cluster, choice.run_id)
     if choice.logged_only:
         logged = read(reader, choice.cluster, choice.run_id)
         source = LogOnly(logged, choice.cluster, choice.run_id, rules, gpus=logged.gpus)

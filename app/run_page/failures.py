@@ -11,8 +11,8 @@ from app.terminal.cells import fit, width
 from ingest.counted import counted
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
-    from app.run_page.lines import Page
+    from app.run_page.contents import Row, RunContents
+    from app.run_page.lines import TextPage
 
 COSTLIEST: Final = 4
 """Interruptions that the page describes; `show interruptions` lists all."""
@@ -30,7 +30,7 @@ _STAGES: Final = (
 )
 
 
-def interrupted(page: Page, contents: Contents) -> None:
+def interrupted(page: TextPage, contents: RunContents) -> None:
     """Interruptions, the costliest described, and how the run got going again."""
     rows = contents.interruptions
     if not rows:
@@ -54,7 +54,7 @@ def _cost_of_all(rows: list[Row]) -> str:
     return f"{'at least ' if len(known) < len(rows) else ''}{texts.hours(sum(known), 'GPU-h')}"
 
 
-def _interruption(page: Page, row: Row, restart: Row | None) -> None:
+def _interruption(page: TextPage, row: Row, restart: Row | None) -> None:
     """When, why, where, its cost; the evidence, and when it ran again."""
     cost = "" if row["cost_gpu_s"] is None else texts.hours(row["cost_gpu_s"], "GPU-h")
     evidence, again = _evidence(row), "" if restart is None else _restarted(restart)
@@ -99,7 +99,7 @@ def _restarted(row: Row) -> str:
     return f"started again after {duration(row['time_to_job_restart_s'])}"
 
 
-def _restarts(page: Page, rows: list[Row]) -> None:
+def _restarts(page: TextPage, rows: list[Row]) -> None:
     """All restarts together: the medians of their stages."""
     outside = [row for row in rows if not row["in_allocation"]]
     inside = len(rows) - len(outside)
@@ -128,7 +128,7 @@ def _median(values: list[float]) -> float:
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
-def processes(page: Page, contents: Contents) -> None:
+def processes(page: TextPage, contents: RunContents) -> None:
     """The processes of a log alone: their steps, and the gaps between them."""
     if not contents.choice.logged_only or len(contents.attempts) < 2:
         return

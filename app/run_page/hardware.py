@@ -8,8 +8,8 @@ from app.run_page import efficiency, slowness, texts
 from app.run_page.header import components
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
-    from app.run_page.lines import Page
+    from app.run_page.contents import Row, RunContents
+    from app.run_page.lines import TextPage
 
 _INCIDENTS: Final = 3
 _SLOW: Final = 3
@@ -23,7 +23,7 @@ _USED: Final = (
 )
 
 
-def hardware(page: Page, contents: Contents) -> None:
+def hardware(page: TextPage, contents: RunContents) -> None:
     """Utilisation, memory, health and slow days."""
     lines = [
         *(_used(contents) or efficiency.gpu_lines(contents)),
@@ -42,7 +42,7 @@ def hardware(page: Page, contents: Contents) -> None:
         page.fact(label, text)
 
 
-def _used(contents: Contents) -> list[tuple[str, str]]:
+def _used(contents: RunContents) -> list[tuple[str, str]]:
     row = contents.activity
     if row is None or not row["observed_s"]:
         return []
@@ -60,7 +60,7 @@ def _used(contents: Contents) -> list[tuple[str, str]]:
     return [("Utilisation", ", ".join([*means, *power])), ("", "; ".join([*idle, seen] if seen else idle))]
 
 
-def _memory(contents: Contents) -> list[tuple[str, str]]:
+def _memory(contents: RunContents) -> list[tuple[str, str]]:
     lines = []
     row = contents.memory
     if row is not None:
@@ -75,12 +75,12 @@ def _memory(contents: Contents) -> list[tuple[str, str]]:
     return lines
 
 
-def _node_memory(contents: Contents) -> str:
+def _node_memory(contents: RunContents) -> str:
     row = contents.node_memory
     return "" if row is None else f"; {texts.size(row['used_bytes'])} in use on a node, on average"
 
 
-def _health(contents: Contents) -> list[tuple[str, str]]:
+def _health(contents: RunContents) -> list[tuple[str, str]]:
     rows = [row for row in contents.health if row["severity"] != "info"]
     lines = [("Health" if not at else "", _incident(row)) for at, row in enumerate(rows[:_INCIDENTS])]
     if len(rows) > _INCIDENTS:
@@ -94,7 +94,7 @@ def _incident(row: Row) -> str:
     return f"{texts.moment(row['started_at'])}  {what}{end}"
 
 
-def _slow(contents: Contents) -> list[tuple[str, str]]:
+def _slow(contents: RunContents) -> list[tuple[str, str]]:
     return [
         ("Slow steps" if not at else "", _slow_day(contents, row))
         for at, row in enumerate(worth(contents.slow)[:_SLOW])
@@ -106,7 +106,7 @@ def worth(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["productive_gpu_s"] and row["slow_gpu_s"] / row["productive_gpu_s"] >= 0.01]
 
 
-def _slow_day(contents: Contents, row: Row) -> str:
+def _slow_day(contents: RunContents, row: Row) -> str:
     """A slow day; the node that is suspected is one that reported an incident on it."""
     share = texts.share(row["slow_gpu_s"] / row["productive_gpu_s"])
     suspects = list(dict.fromkeys(texts.name(each["node"]) for each in contents.health if _on(each, row)))

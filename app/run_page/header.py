@@ -14,8 +14,8 @@ from app.terminal.cells import fit, width
 from ingest.counted import counted
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
-    from app.run_page.lines import Page
+    from app.run_page.contents import Row, RunContents
+    from app.run_page.lines import TextPage
     from app.terminal.colour import Meaning
 
 _STATES: Final[dict[str, Meaning]] = {
@@ -30,7 +30,7 @@ _STATES: Final[dict[str, Meaning]] = {
 }
 
 
-def title(page: Page, contents: Contents) -> None:
+def title(page: TextPage, contents: RunContents) -> None:
     """Name and state; run and jobs."""
     run = contents.run
     state = "log only" if contents.choice.logged_only else texts.name(run["state"])
@@ -41,7 +41,7 @@ def title(page: Page, contents: Contents) -> None:
     page.rule()
 
 
-def _identity(contents: Contents) -> str:
+def _identity(contents: RunContents) -> str:
     """Which run and which jobs it is."""
     run_id, cluster = (texts.name(each) for each in (contents.choice.run_id, contents.choice.cluster))
     if contents.choice.logged_only:
@@ -54,7 +54,7 @@ def _identity(contents: Contents) -> str:
     return f"Run {run_id} on {cluster}: {word} {listed}"
 
 
-def facts(page: Page, contents: Contents) -> None:
+def facts(page: TextPage, contents: RunContents) -> None:
     """Who, where, on what, and when."""
     run = contents.run
     if not contents.choice.logged_only:
@@ -74,7 +74,7 @@ def facts(page: Page, contents: Contents) -> None:
         page.fact("Attempts", _attempts(contents))
 
 
-def _owner(contents: Contents) -> str:
+def _owner(contents: RunContents) -> str:
     run, last = contents.run, last_held(contents)
     rest = (("account", run["account"]), ("partition", run["partition"]), ("QOS", last.get("qos")))
     words = [texts.name(run["user"])]
@@ -82,19 +82,19 @@ def _owner(contents: Contents) -> str:
     return ", ".join(words)
 
 
-def last_held(contents: Contents) -> Row:
+def last_held(contents: RunContents) -> Row:
     """The last attempt that held nodes, else the last one."""
     held = [row for row in contents.attempts if row["started_at"] is not None]
     return (held or contents.attempts)[-1]
 
 
-def components(contents: Contents) -> list[Row]:
+def components(contents: RunContents) -> list[Row]:
     """The attempt that `last_held` returns, with the other components of its job."""
     number = last_held(contents)["attempt_no"]
     return [row for row in contents.attempts if row["attempt_no"] == number]
 
 
-def gpus_text(contents: Contents) -> str:
+def gpus_text(contents: RunContents) -> str:
     """GPUs, nodes and model in words."""
     if contents.choice.logged_only:
         model = texts.name(last_held(contents)["gpu_model"], none="model not logged")
@@ -128,7 +128,7 @@ def _allocation(row: Row) -> str:
     )
 
 
-def _held_nodes(contents: Contents) -> str:
+def _held_nodes(contents: RunContents) -> str:
     """The nodes of the last attempt; said to be its own where an earlier one held others."""
     nodes = ", ".join(texts.name(row["node_list"]) for row in components(contents) if row["node_list"])
     starts = {row["started_at"] for row in contents.attempts if row["node_list"]}
@@ -136,7 +136,7 @@ def _held_nodes(contents: Contents) -> str:
     return f"{nodes}, in the last attempt" if nodes and min(len(starts), len(lists)) > 1 else nodes
 
 
-def _started(contents: Contents) -> str:
+def _started(contents: RunContents) -> str:
     run = contents.run
     if not contents.started:
         reason = last_held(contents)["reason"]
@@ -152,7 +152,7 @@ def _started(contents: Contents) -> str:
     return f"{texts.moment(run['started_at'])} UTC{queue}"
 
 
-def _ended(contents: Contents) -> str:
+def _ended(contents: RunContents) -> str:
     run, until = contents.run, contents.window.until
     last = last_held(contents)
     limit = last.get("time_limit_s")
@@ -178,14 +178,14 @@ def _exit(row: Row) -> str:
     return f", exit status {row['exit_code']}" if row.get("exit_code") else ""
 
 
-def _attempts(contents: Contents) -> str:
+def _attempts(contents: RunContents) -> str:
     later = Counter(row["joined_by"] for row in contents.attempts if row["attempt_no"] > 1)
     words = ((JOINED_BY.get(word, word), "" if n == 1 else f" ({n:,})") for word, n in later.most_common())
     how = ", ".join(f"joined by {word}{times}" for word, times in words)
     return f"{contents.run['n_attempts']:,}: {how}" if how else f"{contents.run['n_attempts']:,}"
 
 
-def _times_of_log(page: Page, contents: Contents) -> None:
+def _times_of_log(page: TextPage, contents: RunContents) -> None:
     run = contents.run
     lasted = (run["ended_at"] - run["started_at"]).total_seconds()
     page.fact("First line", f"{texts.moment(run['started_at'])} UTC")
@@ -193,7 +193,7 @@ def _times_of_log(page: Page, contents: Contents) -> None:
     page.fact("Processes", texts.count(len(contents.attempts)))
 
 
-def _read(contents: Contents) -> str:
+def _read(contents: RunContents) -> str:
     end, read_at = contents.log_read or (None, None)
     if end is None or read_at is None:
         return ""

@@ -27,7 +27,7 @@ LABEL: Final = 13
 
 
 @dataclass
-class Page:
+class TextPage:
     """Lines, each of at most `columns` cells.
 
     Attributes:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
 
 MOST: Final = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """A command, and what it gives."""
 
     command: str
     gives: str
 
 
-def next_steps(contents: Contents, options: str = "") -> list[Step]:
+def next_steps(contents: RunContents, options: str = "") -> list[NextStep]:
     """The commands that make sense, the most useful first.
 
     Args:
@@ -31,7 +31,7 @@ def next_steps(contents: Contents, options: str = "") -> list[Step]:
     """
     run = shlex.quote(contents.choice.run_id)
     steps = _of_log(run) if contents.choice.logged_only else _of_accounting(contents, run)
-    return [Step(_whole(each.command, options), each.gives) for each in list(steps)[:MOST]]
+    return [NextStep(_whole(each.command, options), each.gives) for each in list(steps)[:MOST]]
 
 
 def _whole(command: str, options: str) -> str:
@@ -39,29 +39,29 @@ def _whole(command: str, options: str) -> str:
     return f"trackside {command}" + ("" if command.startswith("docs ") else options)
 
 
-def _of_log(run: str) -> Iterator[Step]:
-    yield Step(f"run {run} --explain", "how its numbers come about")
-    yield Step(f"run {run} --format json", "all numbers for programs")
-    yield Step("docs sources/run-logs", "what else a log can record")
+def _of_log(run: str) -> Iterator[NextStep]:
+    yield NextStep(f"run {run} --explain", "how its numbers come about")
+    yield NextStep(f"run {run} --format json", "all numbers for programs")
+    yield NextStep("docs sources/run-logs", "what else a log can record")
 
 
-def _of_accounting(contents: Contents, run: str) -> Iterator[Step]:
+def _of_accounting(contents: RunContents, run: str) -> Iterator[NextStep]:
     if not contents.started:
-        yield Step("show waste", "who holds GPUs and does not use them")
-        yield Step("show nodes", "which nodes are out of service")
+        yield NextStep("show waste", "who holds GPUs and does not use them")
+        yield NextStep("show nodes", "which nodes are out of service")
         return
     if not contents.gpus:
-        yield Step(f"show runs --run {run}", "its attempts")
-        yield Step("docs sources/slurm", "how Slurm is made to record GPUs")
+        yield NextStep(f"show runs --run {run}", "its attempts")
+        yield NextStep("docs sources/slurm", "how Slurm is made to record GPUs")
         return
     advice = contents.checkpoints
     if contents.interruptions:
-        yield Step(f"show interruptions --run {run}", "each interruption, its evidence and cost")
+        yield NextStep(f"show interruptions --run {run}", "each interruption, its evidence and cost")
     if advice is not None and advice["advice"] in {"save less often", "save more often"}:
-        yield Step(f"show checkpoints --run {run}", "how often to save")
-    yield Step(f"show ettr --run {run} --explain", "every second of it, and the arithmetic")
+        yield NextStep(f"show checkpoints --run {run}", "how often to save")
+    yield NextStep(f"show ettr --run {run} --explain", "every second of it, and the arithmetic")
     if contents.mfu:
-        yield Step(f"show mfu --run {run}", "MFU by every convention")
+        yield NextStep(f"show mfu --run {run}", "MFU by every convention")
     if contents.steps is None:
-        yield Step("docs sources/run-logs", "log its steps: lost work, MFU, checkpoints")
-    yield Step("show utilisation --by run", "what GPUs did, beside other runs")
+        yield NextStep("docs sources/run-logs", "log its steps: lost work, MFU, checkpoints")
+    yield NextStep("show utilisation --by run", "what GPUs did, beside other runs")

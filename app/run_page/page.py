@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.run_page import failures, hardware, header, spending, training
-from app.run_page.lines import NARROWEST, WIDEST, Page
+from app.run_page.lines import NARROWEST, WIDEST, TextPage
 from app.run_page.next_steps import next_steps
 from app.run_page.unknowns import unknowns
 from app.terminal.cells import width, wrap
@@ -13,12 +13,12 @@ from app.terminal.cells import width, wrap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.run_page.contents import Contents
-    from app.run_page.next_steps import Step
+    from app.run_page.contents import RunContents
+    from app.run_page.next_steps import NextStep
     from app.terminal.terminal import Terminal
 
 
-def page_of(contents: Contents, terminal: Terminal, *, options: str = "", explained: Sequence[str] = ()) -> str:
+def page_of(contents: RunContents, terminal: Terminal, *, options: str = "", explained: Sequence[str] = ()) -> str:
     """The page as text, no wider than the terminal and than 80 columns.
 
     Args:
@@ -28,7 +28,7 @@ def page_of(contents: Contents, terminal: Terminal, *, options: str = "", explai
         explained: the arithmetic, line by line.
     """
     columns = min(WIDEST, max(NARROWEST, terminal.width or WIDEST))
-    page = Page(columns, unicode=terminal.unicode)
+    page = TextPage(columns, unicode=terminal.unicode)
     for note in contents.choice.notes:
         page.text(note, meaning="quiet")
     page.blank()
@@ -51,7 +51,7 @@ def page_of(contents: Contents, terminal: Terminal, *, options: str = "", explai
     return page.output(colours=terminal.colours)
 
 
-def _unknowns(page: Page, contents: Contents) -> None:
+def _unknowns(page: TextPage, contents: RunContents) -> None:
     rows = unknowns(contents)
     if not rows:
         return
@@ -60,21 +60,21 @@ def _unknowns(page: Page, contents: Contents) -> None:
         page.text(f"{row.what}: {row.because}", indent="    ", first="  ")
 
 
-def _warnings(page: Page, contents: Contents) -> None:
+def _warnings(page: TextPage, contents: RunContents) -> None:
     if contents.warnings:
         page.blank()
     for warning in contents.warnings:
         page.text(warning, meaning="warning")
 
 
-def _explained(page: Page, lines: Sequence[str]) -> None:
+def _explained(page: TextPage, lines: Sequence[str]) -> None:
     page.heading("How the ETTR comes about")
     for line in lines:
         own = line[: len(line) - len(line.lstrip())]
         page.text(line, indent=f"{own}    ", first="  ")
 
 
-def _next(page: Page, steps: Sequence[Step]) -> None:
+def _next(page: TextPage, steps: Sequence[NextStep]) -> None:
     """Commands, each with what it gives beside it where there is room, else below it."""
     if not steps:
         return
@@ -93,7 +93,7 @@ _BESIDE: Final = 6
 """Columns of the indentation and of what stands between a command and its comment."""
 
 
-def _command(page: Page, command: str) -> None:
+def _command(page: TextPage, command: str) -> None:
     """A command over as many lines as it needs, as a shell reads them."""
     lines = wrap(command, page.columns - 2, indent="    ", first="  ")
     for number, line in enumerate(lines, 1):

@@ -8,11 +8,11 @@ from app.run_page import texts
 from app.run_page.bar import bars, draw
 
 if TYPE_CHECKING:
-    from app.run_page.contents import Contents, Row
-    from app.run_page.lines import Page
+    from app.run_page.contents import Row, RunContents
+    from app.run_page.lines import TextPage
 
 
-def ettr(page: Page, contents: Contents) -> None:
+def ettr(page: TextPage, contents: RunContents) -> None:
     """ETTR with numerator and denominator in words."""
     row = contents.ettr
     if row is None or not row["wall_gpu_s"]:
@@ -24,7 +24,7 @@ def ettr(page: Page, contents: Contents) -> None:
     page.fact("", f"{_above(contents, row)}, of {_below(contents, row)}")
 
 
-def _above(contents: Contents, row: Row) -> str:
+def _above(contents: RunContents, row: Row) -> str:
     """The numerator; what keeps it from being told."""
     whole = row["wall_gpu_s"]
     productive = texts.hours(row["productive"], contents.unit, of=whole)
@@ -34,7 +34,7 @@ def _above(contents: Contents, row: Row) -> str:
     return f"{unseen} unobserved and {productive} known to be productive"
 
 
-def _below(contents: Contents, row: Row) -> str:
+def _below(contents: RunContents, row: Row) -> str:
     """The denominator."""
     whole = row["wall_gpu_s"]
     waits = row["queued_initial"] + row["queued_requeue"]
@@ -44,11 +44,11 @@ def _below(contents: Contents, row: Row) -> str:
     return f"{texts.hours(whole, contents.unit)}: {held} held, {waited} {_waited(contents)}"
 
 
-def _waited(contents: Contents) -> str:
+def _waited(contents: RunContents) -> str:
     return "in gaps between processes" if contents.choice.logged_only else "waited for"
 
 
-def where(page: Page, contents: Contents) -> None:
+def where(page: TextPage, contents: RunContents) -> None:
     """The bar of categories."""
     rows = bars(contents.parts, logged_only=contents.choice.logged_only)
     if not rows:

@@ -13,11 +13,11 @@ from metrics.mfu.remark import beyond_peak
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.run_page.contents import Contents, Row, Steps
-    from app.run_page.lines import Page
+    from app.run_page.contents import Row, RunContents, StepCounts
+    from app.run_page.lines import TextPage
 
 
-def training(page: Page, contents: Contents) -> None:
+def training(page: TextPage, contents: RunContents) -> None:
     """Steps, MFU, job goodput and checkpoints."""
     steps = contents.steps
     if steps is None:
@@ -40,7 +40,7 @@ def training(page: Page, contents: Contents) -> None:
     _checkpoints(page, contents)
 
 
-def _not_logged(steps: Steps, gone_before: Row | None) -> Iterator[str]:
+def _not_logged(steps: StepCounts, gone_before: Row | None) -> Iterator[str]:
     """What is unknown of the steps that no log has: of the beginning, and of processes that were killed."""
     if steps.earlier:
         yield f"the log begins at step {steps.first:,}: what was executed before is in another run's log, or in none"
@@ -62,7 +62,7 @@ def _not_logged(steps: Steps, gone_before: Row | None) -> Iterator[str]:
         )
 
 
-def _mfu(page: Page, contents: Contents) -> None:
+def _mfu(page: TextPage, contents: RunContents) -> None:
     row = headline_mfu(contents.mfu, contents.convention)
     if row is None:
         return
@@ -87,7 +87,7 @@ def _mfu(page: Page, contents: Contents) -> None:
         page.fact("", remark)
 
 
-def _layout(page: Page, contents: Contents) -> None:
+def _layout(page: TextPage, contents: RunContents) -> None:
     """Parallel sizes, and what other systems call the run."""
     sizes = [
         f"{name} {contents.layout[f'{name}_parallel']:,}" for name in _GROUPS if f"{name}_parallel" in contents.layout
@@ -102,7 +102,7 @@ def _layout(page: Page, contents: Contents) -> None:
         page.fact("Ids", ", ".join(ids))
 
 
-def _printed(page: Page, contents: Contents) -> None:
+def _printed(page: TextPage, contents: RunContents) -> None:
     """The speed that the log itself prints, beside ours; it is a part of none of our numbers."""
     layout, ours = contents.layout, headline_mfu(contents.mfu, contents.convention)
     tflops, share = layout.get("printed_tflops"), layout.get("printed_mfu")
@@ -136,7 +136,7 @@ _TELLABLE: Final = 0.0005
 """Ends of a ratio that lie less apart than this read the same."""
 
 
-def _checkpoints(page: Page, contents: Contents) -> None:
+def _checkpoints(page: TextPage, contents: RunContents) -> None:
     row = contents.checkpoints
     if row is None or not row["n_checkpoints"]:
         return
@@ -146,7 +146,7 @@ def _checkpoints(page: Page, contents: Contents) -> None:
     page.fact("", advice_text(contents, row))
 
 
-def advice_text(contents: Contents, row: Row) -> str:
+def advice_text(contents: RunContents, row: Row) -> str:
     """How often it should save, and what that would give."""
     word = contents.unit
     if row["optimal_s"] is None:

@@ -13,7 +13,7 @@ from metrics.goodput.goodput import SWITCH_ON
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Unknown:
     because: str
 
 
-def unknowns(contents: Contents) -> list[Unknown]:
+def unknowns(contents: RunContents) -> list[Unknown]:
     """What cannot be told, the most important first."""
     return (
         list(_ettr(contents))
@@ -40,7 +40,7 @@ def unknowns(contents: Contents) -> list[Unknown]:
     )
 
 
-def _ettr(contents: Contents) -> Iterator[Unknown]:
+def _ettr(contents: RunContents) -> Iterator[Unknown]:
     row = contents.ettr
     if not contents.started:
         yield Unknown("ETTR", "it has never started, so no GPU has been held")
@@ -57,7 +57,7 @@ def _ettr(contents: Contents) -> Iterator[Unknown]:
         )
 
 
-def _logs(contents: Contents) -> Iterator[Unknown]:
+def _logs(contents: RunContents) -> Iterator[Unknown]:
     if not contents.started or contents.run["n_gpus"] == 0:
         return
     if contents.steps is None:
@@ -84,7 +84,7 @@ _EXAMPLES: Final = {"n_gpus": "16", "gpu_model": "H100", "dtype": "bf16", "param
 """Values of facts that can be stated for a log."""
 
 
-def _telemetry(contents: Contents) -> Iterator[Unknown]:
+def _telemetry(contents: RunContents) -> Iterator[Unknown]:
     if contents.choice.logged_only or not contents.started or not contents.gpus:
         return
     if contents.activity is None or not contents.activity["observed_s"]:
@@ -94,14 +94,14 @@ def _telemetry(contents: Contents) -> Iterator[Unknown]:
         yield Unknown("GPU memory", "no hourly samples of it are stored")
 
 
-def _use(contents: Contents) -> Iterator[Unknown]:
+def _use(contents: RunContents) -> Iterator[Unknown]:
     if contents.choice.logged_only or not contents.started:
         return
     if all(row["cpu_share"] is None and row["used_bytes"] is None for row in contents.recorded):
         yield Unknown("CPUs and memory used", "no record of its steps (sacct without -X, -o ALL)")
 
 
-def _of_log(contents: Contents) -> Iterator[Unknown]:
+def _of_log(contents: RunContents) -> Iterator[Unknown]:
     if not contents.choice.logged_only:
         return
     yield Unknown("Queue, failures, their nodes", "no accounting of its jobs is computed: trackside ingest slurm")

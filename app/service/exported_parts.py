@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.claims.verdict import Judged
 
 UNNAMED = "(unknown)"
@@ -48,7 +48,7 @@ def last(whole: Window, days: float) -> Window:
     return replace(whole, since=max(whole.since, whole.until - timedelta(days=days)))
 
 
-def of_events(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def of_events(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """Incidents of hardware, nodes that went out of service, and attempts that infrastructure interrupted."""
     recent = last(whole, EVENT_DAYS)
     incidents = source.query("incidents_in", **recent.parameters).filter(pl.col("severity") != "info")
@@ -72,7 +72,7 @@ def _moment(at: datetime) -> str:
     return iso(at.replace(microsecond=0))
 
 
-def of_blocks(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def of_blocks(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """Nodes and jobs by block, and the segments that idle nodes make: as of the end of the data."""
     nodes = standing_rows(source, whole)
     largest = blocks(nodes).sort("nodes", "block", descending=[True, False]).head(MAX_BLOCKS)
@@ -89,7 +89,7 @@ def of_blocks(source: Source, whole: Window) -> Iterator[ExportedSample]:
             yield ExportedSample(families.IDLE_SEGMENTS, (whole.cluster, str(row["segment"]), what), float(count))
 
 
-def of_placement(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
+def of_placement(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """How many attempts on several nodes lay in the least number of blocks that would do."""
     spans = span_rows(source, window)
     known_place = pl.col("least").is_not_null()
@@ -101,7 +101,7 @@ def of_placement(source: Source, window: Window, key: tuple[str, str]) -> Iterat
         yield ExportedSample(families.SPANNED, (*key, placement), float(count))
 
 
-def of_waste(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
+def of_waste(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """Who held GPU-time, and what of it shows no work."""
     flags = waste_flags(source, window)
     accounts = flags.group_by("user").agg(pl.col("account").drop_nulls().mode().sort().first())
@@ -117,7 +117,7 @@ def of_waste(source: Source, window: Window, key: tuple[str, str]) -> Iterator[E
             yield from known(families.WASTE, (*who, kind), wasted)
 
 
-def of_runs_lost(source: Source, whole: Window, runs: list[str]) -> Iterator[ExportedSample]:
+def of_runs_lost(source: RowSource, whole: Window, runs: list[str]) -> Iterator[ExportedSample]:
     """What runs lost, by category: of those that have series of their own."""
     rows = lost_rows(source, whole, "run").filter(pl.col("subject").is_in(runs), pl.col("category").is_in(COSTLY))
     summed = rows.group_by("subject", "category").agg(pl.col("gpu_seconds").sum()).sort("subject", "category")
@@ -125,7 +125,7 @@ def of_runs_lost(source: Source, whole: Window, runs: list[str]) -> Iterator[Exp
         yield from known(families.RUN_LOST, (whole.cluster, run, category), seconds)
 
 
-def of_stragglers(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def of_stragglers(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """What ranks waited for the slowest, by run and cause."""
     sessions = session_stragglers(rank_times(source, last(whole, STRAGGLER_DAYS)))
     slow = sessions.filter(pl.col("lost_gpu_s") > 0).with_columns(pl.col("nodes").list.join(" "))
@@ -136,7 +136,7 @@ def of_stragglers(source: Source, whole: Window) -> Iterator[ExportedSample]:
         yield from known(families.STRAGGLERS, labels, row["lost_gpu_s"])
 
 
-def of_loads(source: Source) -> Iterator[ExportedSample]:
+def of_loads(source: RowSource) -> Iterator[ExportedSample]:
     """The last load of each source."""
     for row in source.query("last_loads").sort("cluster", "source").to_dicts():
         key = (row["cluster"], row["source"])
@@ -145,7 +145,7 @@ def of_loads(source: Source) -> Iterator[ExportedSample]:
             yield from known(families.LAST_LOAD_ROWS, (*key, result), row[f"rows_{result}"])
 
 
-def of_waiting(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def of_waiting(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """Loads that are in no number yet."""
     waiting = source.query("loads_since_computed", cluster=whole.cluster)["loads"].item()
     yield ExportedSample(families.LOADS_WAITING, (whole.cluster,), float(waiting or 0))

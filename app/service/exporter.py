@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from app.results.headlines import Headline
     from app.results.serving.cache import AnswerCache
-    from app.window import Source
+    from app.window import RowSource
     from dashboards.exported_metrics import Family
     from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
@@ -218,7 +218,7 @@ def exported(reader: Reader, claims: tuple[Claim, ...]) -> ExportedContents:
     return ExportedContents(tuple(made.samples), tuple(newest), tuple(made.missing))
 
 
-def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[Claim, ...]) -> list[ExportedSample]:
+def _of_cluster(made: _Collection, source: RowSource, cluster: str, claims: tuple[Claim, ...]) -> list[ExportedSample]:
     """Add all parts of a cluster, and count those that failed; a cluster that is not computed has none."""
     computed = source.query("computed", cluster=cluster)
     if computed.is_empty():
@@ -226,7 +226,7 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     row, began = computed.row(0, named=True), time.monotonic()
     whole = Window(cluster, row["since"], row["until"])
     _of_windows(made, source, whole, claims)
-    of_whole: dict[str, Callable[[Source, Window], Iterable[ExportedSample]]] = {
+    of_whole: dict[str, Callable[[RowSource, Window], Iterable[ExportedSample]]] = {
         "runs": _of_runs,
         "jobs": _of_jobs,
         "events": parts.of_events,
@@ -244,7 +244,7 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     ]
 
 
-def exported_at(source: Source, whole: Window, claims: tuple[Claim, ...]) -> ExportedContents:
+def exported_at(source: RowSource, whole: Window, claims: tuple[Claim, ...]) -> ExportedContents:
     """What is exported of a cluster whose data end with a window, without what is told of single jobs and runs."""
     made = _Collection()
     _of_windows(made, source, whole, claims)
@@ -252,7 +252,7 @@ def exported_at(source: Source, whole: Window, claims: tuple[Claim, ...]) -> Exp
     return ExportedContents(tuple(made.samples), (), tuple(made.missing))
 
 
-def _of_windows(made: _Collection, source: Source, whole: Window, claims: tuple[Claim, ...]) -> None:
+def _of_windows(made: _Collection, source: RowSource, whole: Window, claims: tuple[Claim, ...]) -> None:
     """Take in the standard windows, and the nodes and GPUs at their end."""
     for name, window in windows(whole).items():
         _of_window(made, source, window, name, claims)
@@ -264,7 +264,7 @@ def _data_end(whole: Window) -> Iterator[ExportedSample]:
     yield ExportedSample(families.DATA_END, (whole.cluster,), whole.until.timestamp())
 
 
-def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[ExportedSample]:
+def _of_sources(source: RowSource, rows: list[dict[str, Any]]) -> Iterator[ExportedSample]:
     """How many rows of each source were refused; `rows` has all sources."""
     rows += source.query("status_sources").to_dicts()
     for row in rows:
@@ -287,7 +287,7 @@ def windows(whole: Window) -> dict[str, Window]:
     return named
 
 
-def _of_window(made: _Collection, source: Source, window: Window, name: str, claims: tuple[Claim, ...]) -> None:
+def _of_window(made: _Collection, source: RowSource, window: Window, name: str, claims: tuple[Claim, ...]) -> None:
     """Take in the parts of a window: the headline numbers, what is behind them, where the time went, the verdicts."""
     key = (window.cluster, name)
     for part, make in headlines.parts(source, window, exported=True).items():
@@ -326,7 +326,7 @@ def _ratios(
             yield ExportedSample(families.EVIDENCE, (*key, kind), share)
 
 
-def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[ExportedSample]:
+def _verdict(source: RowSource, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[ExportedSample]:
     for judged in verifying.verify(source, _verdict_period(window, key[1]), [claim]):
         yield ExportedSample(families.VERDICT, (*key, claim.id, claim.kind), VERDICT[judged.verdict])
         yield from parts.of_claim(key, judged)
@@ -350,7 +350,7 @@ def _bounded(
         yield from known(family, (*labels, bound), None if value is None else value * unit)
 
 
-def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
+def _failures(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """MTTF, the failures it counts, and what they are counted over."""
     mttf = headlines.mttf_at(source, window, float(MTTF_GPUS))
     if not mttf.numerator:  # no exposure: nothing could have failed
@@ -365,7 +365,7 @@ def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
         yield ExportedSample(families.FAILURES, (*key, name), float(counted.get(name) or 0))
 
 
-def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
+def _restarts(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     summed = restart_summary(restart_rows(source, window)).filter(
         (pl.col("class") == "infrastructure") & (pl.col("cause") == "all")
     )
@@ -377,7 +377,7 @@ def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     yield ExportedSample(families.RESTARTS, key, float(row["n"]))
 
 
-def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
+def _gpu_time(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     """The ledger of the window by category, and what could have trained and did not by cause."""
     rows = lost_rows(source, window)
     by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
@@ -394,23 +394,23 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
         yield from known(families.GPU_LOST, (*key, category, cause), seconds)
 
 
-def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
+def _capacity(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
     yield from known(families.CAPACITY_BY_ACCOUNTING, key, share_by_accounting(source, window))
 
 
-def _of_gpus(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def _of_gpus(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     for state, gpus in source.query("gpus_at", cluster=whole.cluster, until=whole.until).iter_rows():
         yield from known(families.GPUS, (whole.cluster, state), gpus)
 
 
-def _of_nodes(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def _of_nodes(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """Nodes that fail more often than chance gives."""
     flagged = source.query("flagged_nodes", cluster=whole.cluster, until=whole.until)
     for node, verdict, failures in flagged.iter_rows():
         yield ExportedSample(families.FLAGGED_NODE, (whole.cluster, node, verdict), float(failures))
 
 
-def _of_jobs(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def _of_jobs(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """Jobs that hold GPUs by node: what the series of exporters are joined with to tell whose a node's GPUs are."""
     held = source.query("jobs_on_nodes", cluster=whole.cluster, until=whole.until).head(MAX_JOB_NODES)
     for row in held.iter_rows(named=True):
@@ -423,7 +423,7 @@ def _of_jobs(source: Source, whole: Window) -> Iterator[ExportedSample]:
         yield ExportedSample(families.JOB_GPUS, (whole.cluster, *names), float(row["n_gpus"]))
 
 
-def _of_runs(source: Source, whole: Window) -> Iterator[ExportedSample]:
+def _of_runs(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
     """Runs that run, and those that ended last: bounded, since every run is a series for ever."""
     since = whole.until - timedelta(days=RUN_DAYS)
     recent = (

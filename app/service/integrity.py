@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from queries.integrity import DamagedFile, File
+    from queries.integrity import DamagedFile, ManifestFile
     from queries.warehouse import Reader, Writer
 
 State = Literal["ok", "warn", "fail", "-"]
@@ -110,7 +110,7 @@ def _published(reader: Reader) -> Iterator[DoctorFinding]:
     yield DoctorFinding("ok", "every row of the published copy can be read")
 
 
-def _samples(root: Path, files: Sequence[File]) -> Iterator[DoctorFinding]:
+def _samples(root: Path, files: Sequence[ManifestFile]) -> Iterator[DoctorFinding]:
     damages = integrity.damaged(root, files, again=True)
     for damage in damages:
         yield DoctorFinding("fail", str(damage))
@@ -123,7 +123,7 @@ def _samples(root: Path, files: Sequence[File]) -> Iterator[DoctorFinding]:
 
 def _lost_days(reader: Reader) -> Iterator[DoctorFinding]:
     for row in reader.query("lost_days").iter_rows(named=True):
-        file = integrity.File(row["table_name"], row["cluster"], row["day"], "", 0, "")
+        file = integrity.ManifestFile(row["table_name"], row["cluster"], row["day"], "", 0, "")
         yield DoctorFinding(
             "warn",
             f"{file.table} of cluster {file.cluster} on {file.day}: {row['rows_before'] - row['rows_now']:,} rows were "

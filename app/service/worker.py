@@ -41,7 +41,7 @@ from ingest.slurm import load_files as ingesting
 from ingest.slurm.commands.runner import subprocess_runner
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.live import transport
-from ingest.store.report import Report
+from ingest.store.report import LoadReport
 from queries import directory
 from queries.errors import LockedWarehouseError, WarehouseError
 from queries.lake.address import address_of
@@ -212,7 +212,7 @@ class Worker:
         if not any(each.last_error for each in self.sources.values()):
             self.last_success = clock.now()
 
-    def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
+    def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[LoadReport]]]]:
         """The configured sources."""
         if self._reads_slurm():
             yield "slurm", self._slurm
@@ -229,7 +229,7 @@ class Worker:
             return True
         return self.finds_slurm and shutil.which("sacct") is not None
 
-    def _step(self, name: str, now: datetime, work: Callable[[], Sequence[Report]]) -> None:
+    def _step(self, name: str, now: datetime, work: Callable[[], Sequence[LoadReport]]) -> None:
         """Run one source, or the computation; record and log its result."""
         self._check_stop()
         self._warned.clear()
@@ -255,7 +255,7 @@ class Worker:
         if not failed:
             self._worked(name, now)
 
-    def _slurm(self, writer: Writer, now: datetime) -> Sequence[Report]:
+    def _slurm(self, writer: Writer, now: datetime) -> Sequence[LoadReport]:
         timeout_s = self.settings.slurm.timeout_s
         runner = self.runner or functools.partial(subprocess_runner, timeout_s=timeout_s)
         options = ingesting.Options()
@@ -263,10 +263,10 @@ class Worker:
             writer, self.settings, options, now=now, runner=runner, progress=self._check_stop
         )
 
-    def _prometheus(self, writer: Writer, now: datetime) -> Sequence[Report]:
+    def _prometheus(self, writer: Writer, now: datetime) -> Sequence[LoadReport]:
         return ingest_live(writer, self.settings, TelemetryRequest(), now=now, progress=self._check_stop)
 
-    def _kubernetes(self, writer: Writer, now: datetime) -> Sequence[Report]:
+    def _kubernetes(self, writer: Writer, now: datetime) -> Sequence[LoadReport]:
         server = self.settings.kubernetes
         if self._follower is None and self._thread is not None:  # watches are held open by the service only
             self._follower = Follower(lambda: kubernetes.connected(server))
@@ -274,7 +274,7 @@ class Worker:
             writer, server, cluster=self.settings.cluster, now=now, progress=self._check_stop, follower=self._follower
         )
 
-    def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
+    def _runlogs(self, writer: Writer, now: datetime) -> Sequence[LoadReport]:
         """Run logs that are new, or have changed since they were read."""
         files: dict[str, Stamp] = {}
         for pattern in self.settings.serve.runlogs:
@@ -294,7 +294,7 @@ class Worker:
         )
         return [*_mistakes(formats), *reports]
 
-    def _compute(self, writer: Writer, now: datetime) -> Sequence[Report]:
+    def _compute(self, writer: Writer, now: datetime) -> Sequence[LoadReport]:
         """Compute if a cluster has loads since the last computation, or if rules, claims or the code have changed."""
         claims = StoredClaims.read(self.settings.claims)
         inputs = None if claims.error else inputs_digest(self.settings, since=None, until=None)
@@ -311,7 +311,7 @@ class Worker:
                 _log(logging.INFO, "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
         return []
 
-    def _publish(self, target: Path) -> Sequence[Report]:
+    def _publish(self, target: Path) -> Sequence[LoadReport]:
         """Publish tables for Grafana's SQL boards, if there is a newer copy of the warehouse than the last time."""
         copy = directory.current_copy(self.root)
         if copy != self._published:
@@ -320,7 +320,7 @@ class Worker:
             self._published = copy
         return []
 
-    def _commit(self, lake: Path, now: datetime) -> Sequence[Report]:
+    def _commit(self, lake: Path, now: datetime) -> Sequence[LoadReport]:
         """Commit the warehouse to a lake, if there is a newer copy of it than the last time."""
         copy = directory.current_copy(self.root)
         if copy != self._committed:
@@ -331,7 +331,7 @@ class Worker:
             self._committed = copy
         return []
 
-    def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:
+    def _retain(self, writer: Writer, now: datetime) -> Sequence[LoadReport]:
         """Once a day, remove telemetry that is older than the retention."""
         if self._retained is None or now - self._retained >= retention.EVERY:
             for removal in retention.retain(writer, self.settings, now=now):
@@ -339,7 +339,7 @@ class Worker:
             self._retained = now
         return []
 
-    def _scan(self, writer: Writer) -> Sequence[Report]:
+    def _scan(self, writer: Writer) -> Sequence[LoadReport]:
         """Read some of the warehouse's files, others than in the cycle before, and compare them with their digests."""
         integrity.scan(writer)
         return []
@@ -393,14 +393,14 @@ def _new_rows(parsed: Parsed) -> int:
     return parsed.rows_loaded if parsed.rows_new is None else parsed.rows_new
 
 
-def _mistakes(formats: Iterable[TextFormat]) -> Iterator[Report]:
+def _mistakes(formats: Iterable[TextFormat]) -> Iterator[LoadReport]:
     """The text formats of the configuration whose logs are not read."""
     for form in formats:
         if form.mistake:
             first, *others = form.mistake.splitlines()
             more = f" (and {len(others)} more)" if others else ""
             wrong = f"{first}{more}; logs of this format are not read until that is corrected, all others are"
-            yield Report("configuration", error=ConfigError(wrong))
+            yield LoadReport("configuration", error=ConfigError(wrong))
 
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")

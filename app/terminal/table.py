@@ -77,7 +77,7 @@ class TextTable:
 
 
 @dataclass
-class _Column:
+class _ShownColumn:
     """A column that may be shown."""
 
     name: str
@@ -164,12 +164,12 @@ def _label(name: str, how: tuple[str, str]) -> str:
     return safe(how[0] if "." in name else name)
 
 
-def _columns(rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]], *, exact: bool) -> list[_Column]:
-    made: list[_Column] = []
+def _columns(rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]], *, exact: bool) -> list[_ShownColumn]:
+    made: list[_ShownColumn] = []
     for name, (heading, unit) in headings.items():
         cells = (full if exact else neat)(rows.get_column(name).to_list(), unit)
         follows = made[-1].name if made and _is_follower(heading) else None
-        made.append(_Column(name, safe(heading), unit, cells, follows))
+        made.append(_ShownColumn(name, safe(heading), unit, cells, follows))
     return made
 
 
@@ -190,7 +190,7 @@ def _said_once(rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> t
     return empty, constant
 
 
-def _take_notes(candidates: list[_Column], columns: int) -> list[tuple[str, str, str]]:
+def _take_notes(candidates: list[_ShownColumn], columns: int) -> list[tuple[str, str, str]]:
     """Put long texts below the table, the longest first, as far as the line is too short for all columns.
 
     Their cells become marks.
@@ -212,7 +212,7 @@ def _take_notes(candidates: list[_Column], columns: int) -> list[tuple[str, str,
     return notes
 
 
-def _ranked(candidates: list[_Column], table: TextTable) -> list[_Column]:
+def _ranked(candidates: list[_ShownColumn], table: TextTable) -> list[_ShownColumn]:
     """Columns by what they say: the first one, those that the table ranks, then the others as they stand."""
     order = {name: number for number, name in enumerate((*tuple(table.headings)[:1], *table.ranked))}
     others = len(order)
@@ -221,9 +221,9 @@ def _ranked(candidates: list[_Column], table: TextTable) -> list[_Column]:
     )
 
 
-def _columns_that_fit(ranked: list[_Column], candidates: list[_Column], columns: int) -> list[_Column]:
+def _columns_that_fit(ranked: list[_ShownColumn], candidates: list[_ShownColumn], columns: int) -> list[_ShownColumn]:
     """The columns that fit, in the order of `candidates`; one that follows another comes with it or not at all."""
-    taken: list[_Column] = []
+    taken: list[_ShownColumn] = []
     used = -GAP
     for column in ranked:
         group = [] if column in taken else _group(column, candidates)
@@ -234,7 +234,7 @@ def _columns_that_fit(ranked: list[_Column], candidates: list[_Column], columns:
     return [column for column in candidates if column in taken]
 
 
-def _group(column: _Column, candidates: list[_Column]) -> list[_Column]:
+def _group(column: _ShownColumn, candidates: list[_ShownColumn]) -> list[_ShownColumn]:
     """A column with those that follow it, or that it follows."""
     by_name = {each.name: each for each in candidates}
     followers = {each.follows: each for each in candidates if each.follows}
@@ -247,12 +247,12 @@ def _group(column: _Column, candidates: list[_Column]) -> list[_Column]:
     return group
 
 
-def _needed(column: _Column, most: int) -> int:
+def _needed(column: _ShownColumn, most: int) -> int:
     """Columns of the terminal that a column takes at least: texts may be cut to `most`, numbers are not."""
     return max(min(column.natural, most) if column.unit == "text" else column.natural, column.word)
 
 
-def _grid(shown: list[_Column], terminal: Terminal, *, limited: bool = True) -> list[str]:
+def _grid(shown: list[_ShownColumn], terminal: Terminal, *, limited: bool = True) -> list[str]:
     """Heading and rows."""
     most = terminal.width if limited else None
     sizes = _widths(shown, most)
@@ -273,7 +273,7 @@ def _grid(shown: list[_Column], terminal: Terminal, *, limited: bool = True) -> 
     return made
 
 
-def _row(cells: list[str], shown: list[_Column], sizes: list[int], terminal: Terminal) -> list[str]:
+def _row(cells: list[str], shown: list[_ShownColumn], sizes: list[int], terminal: Terminal) -> list[str]:
     """A row, in several lines where texts are wider than their column; what needs more than `MOST_LINES` is cut."""
     needed = widths(cells)
     folded = [
@@ -292,12 +292,12 @@ def _folded(cell: str, columns: int) -> list[str]:
     return parts if len(parts) <= MOST_LINES else [*parts[: MOST_LINES - 1], " ".join(parts[MOST_LINES - 1 :])]
 
 
-def _line(headings: list[list[str]], number: int, shown: list[_Column], sizes: list[int]) -> str:
+def _line(headings: list[list[str]], number: int, shown: list[_ShownColumn], sizes: list[int]) -> str:
     cells = fit_each([lines[number] for lines in headings], sizes, [not column.left for column in shown])
     return (" " * GAP).join(cells).rstrip()
 
 
-def _widths(shown: list[_Column], most: int | None) -> list[int]:
+def _widths(shown: list[_ShownColumn], most: int | None) -> list[int]:
     """Columns of the terminal for each: what it needs, as long as all fit; texts become narrower, the longest first."""
     if most is None:
         return [max(column.natural, width(column.heading)) for column in shown]
@@ -312,7 +312,7 @@ def _widths(shown: list[_Column], most: int | None) -> list[int]:
     return sizes
 
 
-def _widen(shown: list[_Column], sizes: list[int], most: int) -> None:
+def _widen(shown: list[_ShownColumn], sizes: list[int], most: int) -> None:
     """Use what is left of the line for headings that need more than one line of their own, the deepest first."""
     while sum(sizes) < most:
         depths = [len(wrap(column.heading, size)) for column, size in zip(shown, sizes, strict=True)]

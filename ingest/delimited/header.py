@@ -44,7 +44,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DumpLayout:
     """The layout of one kind of dump. All names are in lower case.
 
     `shapes` is the form of a value of a typed column; a column that is neither typed nor free text fits anything.
@@ -79,7 +79,7 @@ class Header:
         return len(self.names)
 
 
-def find_header(lines: Sequence[str], layout: Layout, *, origin: str, delimiter: str | None = None) -> Header:
+def find_header(lines: Sequence[str], layout: DumpLayout, *, origin: str, delimiter: str | None = None) -> Header:
     """The header among the first lines, or the documented order where the rows fit that.
 
     Raises:
@@ -114,7 +114,7 @@ def unique_names(fields: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def is_header(fields: Sequence[str], layout: Layout) -> bool:
+def is_header(fields: Sequence[str], layout: DumpLayout) -> bool:
     """Whether the fields are column names: several known ones, and they are at least half of all."""
     if not _MANY <= len(fields) <= MOST_COLUMNS:
         return False
@@ -123,7 +123,7 @@ def is_header(fields: Sequence[str], layout: Layout) -> bool:
     return n_known >= _MANY and 2 * n_known >= len(names) and all(map(_NAME.fullmatch, fields))
 
 
-def another_header(fields: Sequence[str], line: int, layout: Layout, origin: str) -> None:
+def another_header(fields: Sequence[str], line: int, layout: DumpLayout, origin: str) -> None:
     """Stop where a second dump of other columns begins: under the first one's names its rows would be wrong.
 
     Raises:
@@ -137,7 +137,7 @@ def another_header(fields: Sequence[str], line: int, layout: Layout, origin: str
         raise UnrecognisedInputError(message)
 
 
-def _best_header(lines: Sequence[str], layout: Layout) -> Header | None:
+def _best_header(lines: Sequence[str], layout: DumpLayout) -> Header | None:
     for number, line in enumerate(lines[:SEARCHED_LINES]):
         fits = [d for d in _candidates(line) if is_header(line.split(d), layout)]
         if fits:
@@ -152,7 +152,7 @@ def _candidates(line: str) -> Iterator[str]:
         yield between[1]
 
 
-def _score(fields: Sequence[str], layout: Layout) -> int:
+def _score(fields: Sequence[str], layout: DumpLayout) -> int:
     return sum(name in layout.known for name in unique_names(fields))
 
 
@@ -162,7 +162,7 @@ def _header(line: str, delimiter: str, number: int) -> Header:
     return Header(number, unique_names(fields), shown, delimiter)
 
 
-def _reread(header: Header, lines: Sequence[str], layout: Layout, delimiter: str, origin: str) -> Header:
+def _reread(header: Header, lines: Sequence[str], layout: DumpLayout, delimiter: str, origin: str) -> Header:
     """The header read with the requested delimiter, if that works at all."""
     line = lines[header.line]
     if delimiter in line and is_header(line.split(delimiter), layout):
@@ -174,7 +174,7 @@ def _reread(header: Header, lines: Sequence[str], layout: Layout, delimiter: str
     raise DelimiterError(message)
 
 
-def _headerless(lines: Sequence[str], layout: Layout, delimiters: Sequence[str]) -> Header | None:
+def _headerless(lines: Sequence[str], layout: DumpLayout, delimiters: Sequence[str]) -> Header | None:
     """The documented order, if one of the first lines fits it with one of the delimiters."""
     names = layout.headerless
     for delimiter in delimiters if names else ():
@@ -186,7 +186,7 @@ def _headerless(lines: Sequence[str], layout: Layout, delimiters: Sequence[str])
     return None
 
 
-def fits(fields: Sequence[str], names: Sequence[str], layout: Layout) -> bool:
+def fits(fields: Sequence[str], names: Sequence[str], layout: DumpLayout) -> bool:
     """Whether each field looks like a value of its column."""
     return all(
         (shape := layout.shapes.get(name.split("#")[0])) is None or shape.fullmatch(field)
@@ -199,7 +199,7 @@ def _all_end_with(lines: Sequence[str], delimiter: str, width: int) -> bool:
     return all(line.endswith(delimiter) and line.count(delimiter) >= width for line in whole)
 
 
-def _explain_absence(lines: Sequence[str], layout: Layout, origin: str) -> NoReturn:
+def _explain_absence(lines: Sequence[str], layout: DumpLayout, origin: str) -> NoReturn:
     first = next((line for line in lines if line.strip()), "")
     padded = next((line for line in lines[:SEARCHED_LINES] if _PADDED.fullmatch(line)), None)
     if padded is not None and is_header(padded.split(), layout):

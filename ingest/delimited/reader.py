@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ingest.delimited.header import SEARCHED_LINES, Header, Layout, another_header, find_header
-from ingest.delimited.repair import Assembler, Row, UnreadableRecord, doubted
+from ingest.delimited.header import SEARCHED_LINES, DumpLayout, Header, another_header, find_header
+from ingest.delimited.repair import Assembler, DumpRecord, UnreadableRecord, doubted
 from ingest.delimited.spreadsheet import MARK, plain, refuse_ambiguous
 from ingest.errors import TruncatedInputError, UnrecognisedInputError
 from ingest.load_warnings import LoadWarning
@@ -62,7 +62,7 @@ class DumpRows:
     """The rows of a dump, all columns text (empty is null), and what became of the others.
 
     `frame` has the columns of the layout's `used` that exist, and `LINE`. Every row of the input is in `frame`, in
-    `refused` or counted in `n_skipped`. `doubts` counts rows by the columns whose text is left out, see `Row`.
+    `refused` or counted in `n_skipped`. `doubts` counts rows by the columns whose text is left out, see `DumpRecord`.
     """
 
     frame: pl.DataFrame
@@ -70,7 +70,7 @@ class DumpRows:
     refused: list[UnreadableRecord]
     n_skipped: int
     n_damaged: int
-    _text: _Text
+    _text: _DelimitedText
     _torn: dict[int, str] = field(default_factory=dict)
     doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
@@ -90,7 +90,7 @@ class DumpRows:
 
 
 def read_rows(
-    data: bytes, layout: Layout, *, origin: str, delimiter: str | None = None, accept_truncated: bool = False
+    data: bytes, layout: DumpLayout, *, origin: str, delimiter: str | None = None, accept_truncated: bool = False
 ) -> DumpRows:
     """Read a delimited dump.
 
@@ -107,7 +107,7 @@ def read_rows(
 
 def read_blocks(
     chunks: Iterable[bytes],
-    layout: Layout,
+    layout: DumpLayout,
     *,
     origin: str,
     delimiter: str | None = None,
@@ -139,7 +139,7 @@ def read_blocks(
         if delimiter == "," and MARK in data[:_HEADED].decode(errors="replace"):
             delimiter = None  # a spreadsheet's, whose commas are gone
         header = header or find_header(_first_lines(data), layout, origin=origin, delimiter=delimiter)
-        text = _Text(data, header.delimiter, offset)
+        text = _DelimitedText(data, header.delimiter, offset)
         if not last:
             stop = _last_whole(text, header, layout)
             if stop is None:  # nothing but torn lines so far; wait for more than a little, or it takes for ever
@@ -156,7 +156,9 @@ def read_blocks(
         offset, n_damaged, min_size = offset + len(text.ends), 0, 0
 
 
-def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: tuple[str, bool] | None) -> DumpRows:
+def _rows(
+    text: _DelimitedText, header: Header, layout: DumpLayout, n_damaged: int, *, end: tuple[str, bool] | None
+) -> DumpRows:
     """The rows of one block; `end`, for the last one: the input's name, and whether it may be cut off."""
     assembler = Assembler(header, layout, text.mark)
     torn = _torn_lines(text, header, layout)
@@ -168,7 +170,7 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
     rows = [
         outcome._replace(fields=tuple(map(text.restore, outcome.fields)))
         for outcome in outcomes
-        if isinstance(outcome, Row)
+        if isinstance(outcome, DumpRecord)
     ]
     frame = _regular(text, torn, header, layout)
     if rows:
@@ -256,7 +258,7 @@ def _shows_header(data: bytes) -> bool:
     return len(data) >= _HEADED or data.count(b"\n") > SEARCHED_LINES
 
 
-def _last_whole(text: _Text, header: Header, layout: Layout) -> int | None:
+def _last_whole(text: _DelimitedText, header: Header, layout: DumpLayout) -> int | None:
     """The last line that is whole whatever comes next: a block may end before it."""
     torn = _torn_lines(text, header, layout)[:-_AHEAD]
     whole = np.flatnonzero(~torn)
@@ -264,7 +266,7 @@ def _last_whole(text: _Text, header: Header, layout: Layout) -> int | None:
     return int(whole[-1]) if len(whole) and whole[-1] > first else None
 
 
-def _bytes_of(data: bytes, text: _Text, lines: int) -> int:
+def _bytes_of(data: bytes, text: _DelimitedText, lines: int) -> int:
     """Bytes of the first lines in the data as it came: its delimiter may be longer than the text's."""
     stop = int(text.starts[lines])
     longer = len(text.delimiter.encode()) - len(text.mark.encode())
@@ -323,7 +325,7 @@ def damaged(count: int) -> list[LoadWarning]:
     return [LoadWarning("characters_replaced", count)] if count else []
 
 
-class _Text:
+class _DelimitedText:
     """The bytes with a delimiter of one byte, the end of each line, and how many delimiters it holds.
 
     `offset` is the number of lines of the input that came before.
@@ -345,7 +347,7 @@ class _Text:
         self.ends, self.counts = _scan(data, mark[0])
         self.starts: Longs = np.concatenate([np.zeros(1, np.int64), self.ends[:-1] + 1])
 
-    def upto(self, stop: int) -> _Text:
+    def upto(self, stop: int) -> _DelimitedText:
         """The same text, ended before a line."""
         short = copy(self)
         short.ended = True
@@ -382,12 +384,12 @@ def _first_lines(data: bytes) -> list[str]:
     return data[:_HEADED].decode(errors="replace").split("\n")[:SEARCHED_LINES]
 
 
-def _above(text: _Text, header: Header) -> int:
+def _above(text: _DelimitedText, header: Header) -> int:
     """Lines of this block that stand above the first row: the header, and what comes before it."""
     return max(header.line + 1 - text.offset, 0)
 
 
-def _torn_lines(text: _Text, header: Header, layout: Layout) -> npt.NDArray[np.bool_]:
+def _torn_lines(text: _DelimitedText, header: Header, layout: DumpLayout) -> npt.NDArray[np.bool_]:
     """Which lines after the header need a closer look. A line is judged with the `_AHEAD` lines behind it."""
     torn: npt.NDArray[np.bool_] = text.counts != header.width - 1
     if header.names[-1] in layout.free_text:  # a line break in the last column: the line before looks whole
@@ -398,21 +400,25 @@ def _torn_lines(text: _Text, header: Header, layout: Layout) -> npt.NDArray[np.b
     return torn
 
 
-def _assemble(text: _Text, torn: npt.NDArray[np.bool_], assembler: Assembler) -> Iterator[Row | UnreadableRecord]:
+def _assemble(
+    text: _DelimitedText, torn: npt.NDArray[np.bool_], assembler: Assembler
+) -> Iterator[DumpRecord | UnreadableRecord]:
     edges = np.flatnonzero(np.diff(torn.astype(np.int8), prepend=0, append=0))
     for start, stop in edges.reshape(-1, 2).tolist():
         lines = [text.line(index) for index in range(start, stop)]
         yield from assembler.assemble(lines, text.offset + start + 1)
 
 
-def _before_header(text: _Text, header: Header) -> Iterator[UnreadableRecord]:
+def _before_header(text: _DelimitedText, header: Header) -> Iterator[UnreadableRecord]:
     """Lines above the header are not of the table; they are counted, not dropped silently."""
     for index in range(header.line if text.offset == 0 else 0):
         if line := text.line(index).strip():
             yield UnreadableRecord(index + 1, "it stands above the header", line[:RAW_LIMIT], index + 1)
 
 
-def _check_end(text: _Text, outcomes: list[Row | UnreadableRecord], origin: str, *, accept_truncated: bool) -> None:
+def _check_end(
+    text: _DelimitedText, outcomes: list[DumpRecord | UnreadableRecord], origin: str, *, accept_truncated: bool
+) -> None:
     """A dump that stops in the middle of a row was not written to its end; rows may be missing after it."""
     last = outcomes[-1] if outcomes else None
     if text.ended or accept_truncated or not isinstance(last, UnreadableRecord):
@@ -425,7 +431,7 @@ def _check_end(text: _Text, outcomes: list[Row | UnreadableRecord], origin: str,
         raise TruncatedInputError(message)
 
 
-def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: Layout) -> pl.DataFrame:
+def _regular(text: _DelimitedText, torn: npt.NDArray[np.bool_], header: Header, layout: DumpLayout) -> pl.DataFrame:
     """All lines that need no closer look, in one read."""
     whole = ~torn
     whole[: _above(text, header)] = False
@@ -449,7 +455,7 @@ def _regular(text: _Text, torn: npt.NDArray[np.bool_], header: Header, layout: L
     return frame.with_columns(pl.Series(LINE, lines, pl.Int64))
 
 
-def _join(text: _Text, whole: npt.NDArray[np.bool_]) -> tuple[bytes, int]:
+def _join(text: _DelimitedText, whole: npt.NDArray[np.bool_]) -> tuple[bytes, int]:
     """Bytes that begin with so many lines to skip and go on with the whole ones. Copied only if others lie between."""
     edges = np.flatnonzero(np.diff(whole.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
     if len(edges) == 1:
@@ -459,14 +465,14 @@ def _join(text: _Text, whole: npt.NDArray[np.bool_]) -> tuple[bytes, int]:
     return b"".join(chunks), 0
 
 
-def _irregular(rows: list[Row], header: Header, layout: Layout) -> pl.DataFrame:
+def _irregular(rows: list[DumpRecord], header: Header, layout: DumpLayout) -> pl.DataFrame:
     columns_read = _columns_read(header, layout)
     columns = {name: [row.fields[index] or None for row in rows] for index, name in columns_read.items()}
     frame = pl.DataFrame(columns, schema=dict.fromkeys(columns_read.values(), pl.String))
     return frame.with_columns(pl.Series(LINE, [row.line for row in rows], pl.Int64))
 
 
-def _columns_read(header: Header, layout: Layout) -> dict[int, str]:
+def _columns_read(header: Header, layout: DumpLayout) -> dict[int, str]:
     """The columns worth reading, by position. The first two also detect a repeated header."""
     return {index: name for index, name in enumerate(header.names) if name in layout.used}
 
@@ -485,7 +491,7 @@ def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Series:
     return frame.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
 
 
-def _one_header(rows: DumpRows, layout: Layout, origin: str) -> None:
+def _one_header(rows: DumpRows, layout: DumpLayout, origin: str) -> None:
     """Stop at a second header of as many columns in another order; rows under one of another width are refused anyway.
 
     Our own command ends each row with a typed column once more. Such dumps are all alike, and no job name may
@@ -499,5 +505,5 @@ def _one_header(rows: DumpRows, layout: Layout, origin: str) -> None:
         another_header(rows.raw(line).split(rows.header.delimiter), line, layout, origin)
 
 
-def _restored(text: _Text, refused: UnreadableRecord) -> UnreadableRecord:
+def _restored(text: _DelimitedText, refused: UnreadableRecord) -> UnreadableRecord:
     return refused._replace(raw=text.restore(refused.raw))

@@ -56,7 +56,7 @@ class FreeTextColumns:
             return None
         if surplus == 0 or self.free.count(True) == 1:
             return self._only_reading(fields, surplus)
-        return _Row(self, fields, surplus).spread()
+        return _SurplusRow(self, fields, surplus).spread()
 
     def _only_reading(self, fields: Sequence[str], surplus: int) -> Spread | None:
         """The reading where there is no choice: nothing to spread, or one text to take it all."""
@@ -67,7 +67,7 @@ class FreeTextColumns:
         return Spread(values) if fit else None
 
 
-class _Row:
+class _SurplusRow:
     """One row with a surplus, and several texts that may own it."""
 
     def __init__(self, columns: FreeTextColumns, fields: Sequence[str], surplus: int) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Sequence
 
-    from ingest.delimited.header import Header, Layout
+    from ingest.delimited.header import DumpLayout, Header
     from ingest.delimited.realign import Reading, Spread
 
 MAX_LINES: Final = 1_000
@@ -32,7 +32,7 @@ MIN_TELLING: Final = 2
 """Typed fields at the front beyond which one misfit is forgiven."""
 
 
-class Row(NamedTuple):
+class DumpRecord(NamedTuple):
     """A record that could be read, and the line that it begins on (from 1).
 
     `doubts` are the columns that we use and whose text is left out, since which of several it is cannot be decided.
@@ -67,7 +67,7 @@ def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[
 class Assembler:
     """Reads the irregular lines of one dump."""
 
-    def __init__(self, header: Header, layout: Layout, delimiter: str) -> None:
+    def __init__(self, header: Header, layout: DumpLayout, delimiter: str) -> None:
         self._layout = layout
         self._delimiter = delimiter
         self._delimiters = header.width - 1
@@ -81,7 +81,7 @@ class Assembler:
         self._open_end = self._free[-1]
         self._leading = self._typed_before_text()
 
-    def assemble(self, lines: Sequence[str], first: int) -> Iterator[Row | UnreadableRecord]:
+    def assemble(self, lines: Sequence[str], first: int) -> Iterator[DumpRecord | UnreadableRecord]:
         """The records in consecutive lines; `first` is the number of the first line. Blank ones between are none."""
         at = 0
         while at < len(lines):
@@ -91,7 +91,7 @@ class Assembler:
             stop, spread = self._record(lines, at)
             raw = "\n".join(lines[at:stop]).rstrip("\n")
             if spread is not None:
-                yield Row(first + at, spread.fields, raw, self._doubted_columns(spread.doubts))
+                yield DumpRecord(first + at, spread.fields, raw, self._doubted_columns(spread.doubts))
             else:
                 yield self._refuse(first + at, first + stop - 1, raw)
             at = stop

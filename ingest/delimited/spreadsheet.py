@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ingest.delimited.header import Header, Layout
+    from ingest.delimited.header import DumpLayout, Header
 
 WITHIN: Final = frozenset(",=:/-[]")
 """Delimiters that TRES (`cpu=4,gres/gpu:h100=8`), node lists (`n[1-3,5]`) and lists of names hold themselves."""
@@ -79,7 +79,7 @@ def header_without_quotes(lines: Sequence[str]) -> list[str]:
 
 
 def refuse_ambiguous(
-    counts: npt.NDArray[np.int64], header: Header, layout: Layout, *, origin: str, offset: int
+    counts: npt.NDArray[np.int64], header: Header, layout: DumpLayout, *, origin: str, offset: int
 ) -> None:
     """Stop where a row has more delimiters than columns, and lists of values hold that delimiter themselves.
 

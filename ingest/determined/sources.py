@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source, SourceFolder
+from ingest.source import IngestSource, SourceFolder
 
 ALLOCATIONS: Final = "determined.allocations"
 SCHEDULER: Final = "determined"
 
 SOURCES: Final = (
-    Source(
+    IngestSource(
         name=ALLOCATIONS,
         title="Determined's allocations",
         feeds=("determined_allocations", "attempts"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
@@ -33,7 +33,7 @@ def ingest_files(
     cluster: str | None,
     now: datetime,
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load exports, each in a transaction of its own, in any order and any number of times.
 
     Args:

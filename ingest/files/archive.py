@@ -101,7 +101,7 @@ def _files(name: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
         InputError: it is cut, damaged or too large.
     """
     total = 0
-    with Input(name) as source, tarfile.open(fileobj=_Stream(source), mode="r|") as archive:  # type: ignore[call-overload]  # it only reads
+    with Input(name) as source, tarfile.open(fileobj=_MemberStream(source), mode="r|") as archive:  # type: ignore[call-overload]  # it only reads
         for number, member in enumerate(archive):
             total += member.size
             if number >= MOST or total > LARGEST:
@@ -113,7 +113,7 @@ def _files(name: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
                 yield member, cast("BinaryIO", content)
 
 
-class _Stream:
+class _MemberStream:
     """An input as a file that is read once."""
 
     def __init__(self, source: Input) -> None:

@@ -71,7 +71,7 @@ def _where(error: Exception) -> str:
 
 
 @dataclass
-class _Open:
+class _OpenCollection:
     """A list or mapping that is being read.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Document:
     """A document that is being read. `anchors` are values by name, and how many values each is."""
 
     root: Any = None
-    open: list[_Open] = field(default_factory=list)
+    open: list[_OpenCollection] = field(default_factory=list)
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict)
     count: int = 0
 
@@ -110,7 +110,7 @@ class _Document:
         if len(self.open) >= DEEPEST:
             message = f"more than {DEEPEST} lists and mappings within each other"
             raise yaml.YAMLError(message)
-        self.open.append(_Open(value, anchor, self.count))
+        self.open.append(_OpenCollection(value, anchor, self.count))
         self.count += 1
 
     def end(self) -> None:

@@ -23,7 +23,7 @@ from ingest.mig import share_of_a_gpu
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ingest.kubernetes.objects import Pod
+    from ingest.kubernetes.objects import KubernetesPod
 
 CLAIM: Final = "ResourceClaim"
 SLICE: Final = "ResourceSlice"
@@ -110,7 +110,7 @@ class ResourceClaim(msgspec.Struct):
     status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
 
 
-class Pool(msgspec.Struct):
+class ResourcePool(msgspec.Struct):
     """The pool that a slice is part of."""
 
     name: str = ""
@@ -138,7 +138,7 @@ class SliceSpec(msgspec.Struct):
 
     driver: str = ""
     nodeName: str | None = None
-    pool: Pool = msgspec.field(default_factory=Pool)
+    pool: ResourcePool = msgspec.field(default_factory=ResourcePool)
     devices: list[Device] | None = None
 
 
@@ -161,7 +161,7 @@ def claim_row(claim: ResourceClaim, *, cluster: str) -> dict[str, Any]:
     return {"cluster": cluster, "uid": meta.uid, "namespace": meta.namespace, "name": meta.name, "n_gpus": n_gpus}
 
 
-def pod_claim_rows(pod: Pod, *, cluster: str) -> list[dict[str, Any]]:
+def pod_claim_rows(pod: KubernetesPod, *, cluster: str) -> list[dict[str, Any]]:
     """Rows of `pod_claims`; `seen_at` is left to the caller. A claim of a template is named once it was made."""
     made = {one.name: one.resourceClaimName for one in pod.status.resourceClaimStatuses or ()}
     return [

@@ -15,14 +15,14 @@ from ingest.kubernetes.gpus import gpus_of, quantity
 from ingest.kubernetes.shares import PARTITION, SHARED, SINGLE
 from ingest.kubernetes.sources import OBJECTS
 from ingest.mig import share_of_a_gpu
-from ingest.node_reasons import told
+from ingest.node_reasons import meaning_of
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from ingest.kubernetes.objects import Metadata, Node, NodeCondition
+    from ingest.kubernetes.objects import KubernetesNode, Metadata, NodeCondition
 
 MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.nvidia.com/model")
 AMD_PARTITION: Final = "amd.com/compute-memory-partition"
@@ -90,7 +90,7 @@ NODE_STATES: Final = columns_of("node_states")
 HEALTH_EVENTS: Final = columns_of("health_events")
 
 
-def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
+def node_row(node: KubernetesNode, *, cluster: str) -> dict[str, Any]:
     """The row; `last_seen_at` is left to the caller.
 
     A node whose GPUs are shared, or whose device plugin is not there, has as many as its label says. Under MIG's
@@ -130,7 +130,7 @@ def _model(meta: Metadata, capacity: Mapping[str, str | float]) -> str:
     return f"{model}{PARTITION}{partition}" if offered and share_of_a_gpu(partition or "") < 1 else model
 
 
-def condition_rows(node: Node, *, cluster: str) -> list[dict[str, Any]]:
+def condition_rows(node: KubernetesNode, *, cluster: str) -> list[dict[str, Any]]:
     """Rows of `node_conditions`; `last_seen_at`, and a `since` that the node does not have, are the caller's."""
     conditions = node.status.conditions or ()
     ready = [one for one in conditions if one.type == READY]
@@ -156,7 +156,7 @@ def _words(condition: NodeCondition) -> str | None:
     return ": ".join(text for text in (condition.reason, condition.message) if text)[:LONGEST_REASON] or None
 
 
-def _why_cordoned(node: Node, conditions: list[NodeCondition]) -> str | None:
+def _why_cordoned(node: KubernetesNode, conditions: list[NodeCondition]) -> str | None:
     """What tells why: conditions that hold, marks of what repairs nodes, and taints."""
     meta = node.metadata
     marks = [f"{name.partition('/')[2]}: {text}" for name in MARKS if (text := meta.label(name))]
@@ -179,7 +179,7 @@ def events_of(conditions: pl.DataFrame) -> pl.DataFrame:
     """
     others = conditions.filter(~pl.col("condition").is_in([READY, UNSCHEDULABLE])).sort("last_seen_at")
     rows = others.unique(["cluster", "node", "condition", "since"], keep="last", maintain_order=True)
-    causes = [told(f"{name}: {why or ''}").cause for name, why in rows.select("condition", "reason").iter_rows()]
+    causes = [meaning_of(f"{name}: {why or ''}").cause for name, why in rows.select("condition", "reason").iter_rows()]
     known = rows.with_columns(cause=pl.Series(causes, dtype=pl.String))
     of_health = known.with_columns(
         ts="since",
@@ -248,7 +248,7 @@ def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame
     return rows.select(pl.col(name).cast(kind) for name, kind in NODE_STATES.items())
 
 
-def times_of(node: Node) -> Iterable[datetime]:
+def times_of(node: KubernetesNode) -> Iterable[datetime]:
     """All times that it reports."""
     yield node.metadata.creationTimestamp
     for one in node.status.conditions or ():

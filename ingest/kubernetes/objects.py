@@ -181,7 +181,7 @@ class PodStatus(msgspec.Struct):
     resourceClaimStatuses: list[PodClaim] | None = None
 
 
-class Pod(msgspec.Struct):
+class KubernetesPod(msgspec.Struct):
     """A pod."""
 
     metadata: Metadata
@@ -255,7 +255,7 @@ class NodeStatus(msgspec.Struct):
     conditions: list[NodeCondition] | None = None
 
 
-class Node(msgspec.Struct):
+class KubernetesNode(msgspec.Struct):
     """A node."""
 
     metadata: Metadata

@@ -17,7 +17,7 @@ from ingest.future import latest
 from ingest.kubernetes import claims, kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.lists import ALL_NAMESPACES
-from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, InputObject, Node, Pod, Workload, objects
+from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, InputObject, KubernetesNode, KubernetesPod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
 from ingest.load_warnings import LoadWarning
 from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
@@ -137,7 +137,7 @@ class ObjectsRead:
             self.rejects.append((shorten(f"{found.kind}: {error}"), found.data))
 
     def _add_pod(self, found: InputObject) -> None:
-        pod = _decoded(found.data, Pod)
+        pod = _decoded(found.data, KubernetesPod)
         row = pods.pod_row(pod, cluster=self.cluster)
         times = list(pods.times_of(pod))
         self.observe(times)
@@ -185,7 +185,7 @@ class ObjectsRead:
             self.skipped += 1
 
     def _add_node(self, found: InputObject) -> None:
-        node = _decoded(found.data, Node)
+        node = _decoded(found.data, KubernetesNode)
         self.observe(nodes.times_of(node))
         self.nodes.append(nodes.node_row(node, cluster=self.cluster))
         self.node_conditions += nodes.condition_rows(node, cluster=self.cluster)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from ingest.kubernetes.objects import Condition, ContainerStatus, Metadata, Pod, Terminated
+    from ingest.kubernetes.objects import Condition, ContainerStatus, KubernetesPod, Metadata, Terminated
 
 WORK: Final = "work"
 SLURM_NODE: Final = "slurm_node"
@@ -65,7 +65,7 @@ OF_REASON: Final = {
 """The same for the reasons of a pod and of its containers."""
 
 
-def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
+def pod_row(pod: KubernetesPod, *, cluster: str) -> dict[str, Any]:
     """The row; `deleted_at` and `seen_at` are left to the caller.
 
     Raises:
@@ -99,7 +99,7 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
     }
 
 
-def container_end_rows(pod: Pod, *, cluster: str) -> list[dict[str, Any]]:
+def container_end_rows(pod: KubernetesPod, *, cluster: str) -> list[dict[str, Any]]:
     """Rows of `container_ends`: what was started again in place. Of a pod with GPUs only containers that have some.
 
     Raises:
@@ -122,13 +122,13 @@ def container_end_rows(pod: Pod, *, cluster: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _counted(pod: Pod) -> list[ContainerStatus]:
+def _counted(pod: KubernetesPod) -> list[ContainerStatus]:
     """Containers whose restarts begin an execution: of a pod with GPUs those that have some, else all."""
     of_gpus = {one.name for one in pod.spec.containers or () if has_gpus(one)}
     return [one for one in pod.status.containerStatuses or () if one.name in of_gpus or not of_gpus]
 
 
-def times_of(pod: Pod) -> Iterable[datetime]:
+def times_of(pod: KubernetesPod) -> Iterable[datetime]:
     """All times that the pod reports: the latest was not later than the observation."""
     yield pod.metadata.creationTimestamp
     if pod.metadata.deletion_requested:
@@ -147,7 +147,7 @@ def times_of(pod: Pod) -> Iterable[datetime]:
             yield one.lastState.terminated.finishedAt
 
 
-def _role(pod: Pod) -> str:
+def _role(pod: KubernetesPod) -> str:
     meta = pod.metadata
     owner = meta.controller()
     labels = meta.labels or {}
@@ -188,13 +188,13 @@ def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
     return None if owner_kind == "Job" else meta.name  # the names of a Job's pods end at random
 
 
-def _ends(pod: Pod) -> list[Terminated]:
+def _ends(pod: KubernetesPod) -> list[Terminated]:
     """Ends of its containers, those of init containers first."""
     statuses = (*(pod.status.initContainerStatuses or ()), *(pod.status.containerStatuses or ()))
     return [one.state.terminated for one in statuses if one.state and one.state.terminated]
 
 
-def _ended(pod: Pod, ends: list[Terminated], conditions: dict[str, Condition]) -> datetime | None:
+def _ended(pod: KubernetesPod, ends: list[Terminated], conditions: dict[str, Condition]) -> datetime | None:
     """When its last container ended; of a pod whose node went, when that was found out. None: not recorded."""
     if pod.status.phase not in {"Succeeded", "Failed"}:
         return None
@@ -212,7 +212,7 @@ def _ended(pod: Pod, ends: list[Terminated], conditions: dict[str, Condition]) -
     return max(known) if known else None
 
 
-def _outcome(pod: Pod, conditions: dict[str, Condition], failed: Terminated | None) -> dict[str, Any]:
+def _outcome(pod: KubernetesPod, conditions: dict[str, Condition], failed: Terminated | None) -> dict[str, Any]:
     """`state`, `reason` and `exit_code`."""
     phase = pod.status.phase
     if phase == "Succeeded":

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from ingest.kubernetes.nodes import FAULTS, PLANNED
-from ingest.node_reasons import told
+from ingest.node_reasons import meaning_of
 
 REPLACED: Final = "replaced: a new node object of this name"
 
@@ -65,7 +65,7 @@ def _faults(conditions: pl.DataFrame) -> pl.DataFrame:
         .then("condition")
         .otherwise(pl.format("{} ({})", "condition", "reason"))
     )
-    causes = [told(text).cause for text in rows["fault"]]
+    causes = [meaning_of(text).cause for text in rows["fault"]]
     known = rows.with_columns(cause=pl.Series(causes, dtype=pl.String))
     return known.filter(pl.col("cause").is_in(FAULTS)).select(*_NODE, "since", "last_seen_at", "fault")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source, SourceFolder
+from ingest.source import IngestSource, SourceFolder
 
 OBJECTS: Final = "kubernetes.objects"
 
@@ -12,7 +12,7 @@ SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 """Values of `attempts.scheduler` of what Kubernetes runs."""
 
 SOURCES: Final = (
-    Source(
+    IngestSource(
         name=OBJECTS,
         title="Kubernetes objects",
         feeds=(

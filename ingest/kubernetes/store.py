@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from ingest.store.request import LoadRequest
     from ingest.tables import Parsed
     from queries.warehouse import Writer
@@ -54,7 +54,7 @@ def ingest_files(
     cluster: str | None,
     now: datetime,
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load files of objects, each in a transaction of its own, in any order and any number of times.
 
     Args:

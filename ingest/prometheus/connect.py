@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from ingest.errors import OptionError
 from ingest.http_address import NO_ADDRESS, is_address
 from ingest.prometheus.client.auth import CertificateError, Login
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 
 if TYPE_CHECKING:
     from ingest.prometheus.settings import Prometheus, TelemetrySettings
 
 
-def connect(settings: TelemetrySettings, url: str | None = None) -> Server:
+def connect(settings: TelemetrySettings, url: str | None = None) -> PrometheusServer:
     """The server that is configured, or that of an address.
 
     Raises:
@@ -29,7 +29,7 @@ def connect(settings: TelemetrySettings, url: str | None = None) -> Server:
         )
     if not is_address(address):
         raise OptionError(NO_ADDRESS)
-    return Server(
+    return PrometheusServer(
         address,
         login=_login(section),
         timeout_s=section.timeout_s,

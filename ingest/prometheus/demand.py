@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
     from ingest.prometheus.mapping.mapping import Table
     from ingest.prometheus.reader import ScrapeSpec
     from ingest.tables import SourceName
@@ -81,7 +81,7 @@ class Demand:
 
 
 def demands(
-    server: Server, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, at: datetime
+    server: PrometheusServer, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, at: datetime
 ) -> Iterator[Demand]:
     """What each source of the server would read in a day; of one without a series now there is nothing to say.
 
@@ -103,7 +103,7 @@ def demands(
 
 
 def count_series(
-    server: Server, spec: ScrapeSpec, source: SourceName, names: Sequence[str], *, at: datetime
+    server: PrometheusServer, spec: ScrapeSpec, source: SourceName, names: Sequence[str], *, at: datetime
 ) -> dict[str, int]:
     """How many series a source reads, by the name of the metric.
 
@@ -116,7 +116,7 @@ def count_series(
     return series
 
 
-def reads_raw(server: Server, spec: ScrapeSpec) -> bool:
+def reads_raw(server: PrometheusServer, spec: ScrapeSpec) -> bool:
     """Whether raw readings of GPUs are averaged here; else the server computes the averages."""
     return spec.interval_s <= gpus.RAW_UP_TO_S and (server.streams() or server.exports())
 
@@ -139,7 +139,7 @@ _AT_ONCE: Final = 50
 
 
 def _scraped_every(
-    server: Server, spec: ScrapeSpec, source: SourceName, series: Mapping[str, int], at: datetime
+    server: PrometheusServer, spec: ScrapeSpec, source: SourceName, series: Mapping[str, int], at: datetime
 ) -> dict[str, float]:
     """Seconds between two readings, by the name of the metric; at most the window in which they count.
 
@@ -163,7 +163,9 @@ def _scraped_every(
     return every_s
 
 
-def _readings(server: Server, spec: ScrapeSpec, name: str, matchers: Sequence[str], at: datetime) -> float | None:
+def _readings(
+    server: PrometheusServer, spec: ScrapeSpec, name: str, matchers: Sequence[str], at: datetime
+) -> float | None:
     """How many readings a series of a metric has in the window, of all its series the mean; None if none is known.
 
     A job scrapes all its targets as often, so that it is counted at the `INSTANCES` of each job that have the fewest

@@ -17,7 +17,7 @@ from ingest.prometheus.files.parquet_tables import MAGIC, blocks, columns_of, pa
 from ingest.prometheus.files.table_rules import table_of_columns
 from ingest.prometheus.store.samples import load, load_parts
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
-from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.report import FAULTS, LoadReport, fault_of
 from ingest.store.request import from_file
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def ingest_files(
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load OpenMetrics text, answers of the HTTP API, or Parquet, distinguished by how they begin, packed or not.
 
     A file is loaded in one transaction, with a report for each source. One that cannot be used is reported
     and leaves nothing behind; the others are loaded.
     """
-    reports: list[Report] = []
+    reports: list[LoadReport] = []
     for number, name in enumerate(files):
 
         def report_progress(share: str, name: str = name, number: int = number) -> None:
@@ -56,9 +56,9 @@ def ingest_files(
             with Input(name) as source:
                 parsed = _load(writer, settings, target, source, now, report_progress)
         except FAULTS as error:
-            reports.append(Report(name, error=fault_of(name, error)))
+            reports.append(LoadReport(name, error=fault_of(name, error)))
         else:
-            reports += [Report(name, each) for each in parsed]
+            reports += [LoadReport(name, each) for each in parsed]
     return reports
 
 

@@ -25,7 +25,7 @@ from ingest.prometheus.sources import TITLES
 from ingest.prometheus.store.samples import has_new_events, load
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.store import summary as live_summary
-from ingest.store.report import Summary
+from ingest.store.report import LoadSummary
 from ingest.store.request import LoadRequest
 from ingest.store.summary import FailedQuestion, Loaded, without_rows
 from ingest.store.windows import LoadWindow
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ingest.load_warnings import LoadWarning
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
     from ingest.prometheus.settings import TelemetrySettings
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from ingest.store.request import Transport
     from ingest.tables import Parsed, SourceName
     from queries.warehouse import Writer
@@ -77,7 +77,7 @@ def ingest_live(
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Read a server chunk by chunk, oldest first, each source's chunk in a transaction of its own.
 
     A source goes on where its samples of the last load from the same server with the same selector ended (an interval
@@ -105,7 +105,7 @@ def ingest_live(
     spec = scrape_spec(settings, cluster_of(writer, settings, target))
     server = connect(settings, target.url)
     try:
-        return _Live(writer, settings, target, server, spec, now, progress).ingest()
+        return _TelemetryIngest(writer, settings, target, server, spec, now, progress).ingest()
     finally:
         server.close()
 
@@ -116,7 +116,9 @@ def scrape_spec(settings: TelemetrySettings, cluster: str) -> ScrapeSpec:
     return ScrapeSpec(cluster, section.selector, section.interval_s, mapping_of(settings))
 
 
-def names_of(server: Server, spec: ScrapeSpec, *, since: datetime, until: datetime) -> dict[SourceName, list[str]]:
+def names_of(
+    server: PrometheusServer, spec: ScrapeSpec, *, since: datetime, until: datetime
+) -> dict[SourceName, list[str]]:
     """By source, which of its metrics the server has in that time (roughly); sources without any are left out.
 
     Raises:
@@ -152,7 +154,7 @@ class _Chunk:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _FetchedChunk:
     """The rows of a chunk, with the digest of the server's answers and how they came, or why there are none."""
 
     parsed: Parsed | None = None
@@ -162,13 +164,13 @@ class _Answer:
 
 
 @dataclass
-class _Live:
+class _TelemetryIngest:
     """One ingest: what it works with."""
 
     writer: Writer
     settings: TelemetrySettings
     target: TelemetryRequest
-    server: Server
+    server: PrometheusServer
     spec: ScrapeSpec
     now: datetime
     progress: Callable[[str, int, int], None]
@@ -176,7 +178,7 @@ class _Live:
     counts: bool = True
     """Whether the server has said so far how many series it has."""
 
-    def ingest(self) -> list[Report]:
+    def ingest(self) -> list[LoadReport]:
         """Read every source as far as possible, and report it."""
         last = self.writer.query("last_loads").filter(pl.col("cluster") == self.spec.cluster)
         self.warned = {
@@ -208,7 +210,7 @@ class _Live:
         with_outcome = {each.parsed.source for each in loaded} | {each.source for each in failed}
         if gpus not in with_outcome:
             warning = prometheus.no_metrics(self.server.url, self.spec, others)
-            reports.insert(0, Summary(self.server.url, live_summary.nothing(gpus, warning)))
+            reports.insert(0, LoadSummary(self.server.url, live_summary.nothing(gpus, warning)))
         return reports
 
     def _read(self, chunks: Sequence[_Chunk]) -> tuple[list[Loaded], list[FailedQuestion]]:
@@ -228,7 +230,7 @@ class _Live:
                 loaded.append(Loaded(self.server.url, without_rows(answer.parsed), window))
         return loaded, failed
 
-    def _write(self, answer: _Answer, parsed: Parsed, window: LoadWindow) -> None:
+    def _write(self, answer: _FetchedChunk, parsed: Parsed, window: LoadWindow) -> None:
         """Load a chunk, unless it has no samples and no news."""
         if parsed.covers_until is None and parsed.rejects.is_empty() and not _is_news(self.writer, parsed):
             return
@@ -321,12 +323,12 @@ class _Live:
 
     # --- reports
 
-    def _summaries(self, loaded: Sequence[Loaded]) -> Iterator[Report]:
+    def _summaries(self, loaded: Sequence[Loaded]) -> Iterator[LoadReport]:
         """A line for each source; its new rows are not counted."""
         for each in live_summary.summaries(loaded, cluster="", before=self.warned):
             yield replace(each, parsed=each.parsed and replace(each.parsed, rows_new=None))
 
-    def _failures(self, failed: Sequence[FailedQuestion]) -> Iterator[Report]:
+    def _failures(self, failed: Sequence[FailedQuestion]) -> Iterator[LoadReport]:
         """A report for each cause of failure, with what was not read, and how that is read later."""
         if not failed:
             return
@@ -354,7 +356,7 @@ def _is_news(writer: Writer, parsed: Parsed) -> bool:
     return others or ("health_events" in parsed.frames and has_new_events(writer, parsed))
 
 
-def _answers(server: Server, spec: ScrapeSpec, chunks: Sequence[_Chunk]) -> Iterator[_Answer]:
+def _answers(server: PrometheusServer, spec: ScrapeSpec, chunks: Sequence[_Chunk]) -> Iterator[_FetchedChunk]:
     """An answer for each chunk. After a failure no more of its source is requested, or of any if the server is down."""
     failed: dict[SourceName, SourceError] = {}
     for chunk in chunks:
@@ -365,10 +367,10 @@ def _answers(server: Server, spec: ScrapeSpec, chunks: Sequence[_Chunk]) -> Iter
             except SourceError as error:
                 gone = isinstance(error, ServerDownError) and error.unreachable
                 failed |= dict.fromkeys([reader.source for reader in READERS] if gone else [source], error)
-        yield _Answer(error=failed[source]) if source in failed else answer
+        yield _FetchedChunk(error=failed[source]) if source in failed else answer
 
 
-def _fetch(server: Server, spec: ScrapeSpec, chunk: _Chunk) -> _Answer:
+def _fetch(server: PrometheusServer, spec: ScrapeSpec, chunk: _Chunk) -> _FetchedChunk:
     """The server's answer; where nothing was recorded no load covers that time."""
     server.digest()
     server.warnings()
@@ -377,5 +379,5 @@ def _fetch(server: Server, spec: ScrapeSpec, chunk: _Chunk) -> _Answer:
     warnings = [*parsed.warnings, *server.warnings()]
     frames = [parsed.rejects, *parsed.frames.values()]
     if parsed.covers_until is None and not warnings and all(frame.is_empty() for frame in frames):
-        return _Answer()
-    return _Answer(replace(parsed, warnings=warnings), server.digest(), server.transport())
+        return _FetchedChunk()
+    return _FetchedChunk(replace(parsed, warnings=warnings), server.digest(), server.transport())

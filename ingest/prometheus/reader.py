@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
     from ingest.tables import Parsed, SourceName
 
 
@@ -55,7 +55,7 @@ class Read(Protocol):
     """
 
     def __call__(  # noqa: D102 - see the class
-        self, server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+        self, server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
     ) -> Parsed: ...
 
 

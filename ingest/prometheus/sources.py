@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source, SourceFolder
+from ingest.source import IngestSource, SourceFolder
 
 _SKIPS: Final = "readings that no sample is made from: of other metrics, without a value, or of another time"
 
 SOURCES: Final = (
-    Source(
+    IngestSource(
         name="prometheus.gpu",
         title="GPU telemetry",
         feeds=("gpu_samples", "gpu_hours", "health_events", "driver_versions", "gpu_uuids"),
@@ -19,7 +19,7 @@ SOURCES: Final = (
         counted=("gpu_samples", "health_events"),
         skips=_SKIPS,
     ),
-    Source(
+    IngestSource(
         name="prometheus.gpu_hours",
         title="GPU telemetry by the hour",
         feeds=("gpu_hours",),
@@ -28,7 +28,7 @@ SOURCES: Final = (
         gives="How long GPUs were active in each hour, where raw telemetry is gone.",
         skips=_SKIPS,
     ),
-    Source(
+    IngestSource(
         name="prometheus.node",
         title="Node telemetry",
         feeds=("node_samples", "node_hours"),
@@ -37,7 +37,7 @@ SOURCES: Final = (
         gives="What CPUs, networks and filesystems did, by node, port and mount, and for whom.",
         skips=_SKIPS,
     ),
-    Source(
+    IngestSource(
         name="prometheus.health",
         title="Health from telemetry",
         feeds=("health_events",),
@@ -46,7 +46,7 @@ SOURCES: Final = (
         gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions: who was hit, and when.",
         skips=_SKIPS,
     ),
-    Source(
+    IngestSource(
         name="prometheus.slurm",
         title="Slurm exporters",
         feeds=("cluster_samples",),
@@ -55,7 +55,7 @@ SOURCES: Final = (
         gives="What the scheduler itself counted: a cross-check of accounting.",
         skips=_SKIPS,
     ),
-    Source(
+    IngestSource(
         name="prometheus.kubernetes",
         title="Kubernetes names of nodes",
         feeds=("node_aliases",),
@@ -64,7 +64,7 @@ SOURCES: Final = (
         gives="Which Slurm node is which pod on which host, so that telemetry finds its node.",
         skips=_SKIPS,
     ),
-    Source(
+    IngestSource(
         name="prometheus.pods",
         title="Kubernetes pods and nodes by their metrics",
         feeds=("metered_pods", "metered_node_states", "metered_nodes"),
@@ -87,7 +87,7 @@ TITLES: Final = {source.name: source.title for source in SOURCES}
 """What each source is called where people read it."""
 
 
-def source_named(name: str) -> Source:
+def source_named(name: str) -> IngestSource:
     """The source of that name.
 
     >>> source_named("prometheus.slurm").feeds

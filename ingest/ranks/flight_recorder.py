@@ -53,7 +53,7 @@ _UNPICKLING: Final = (
 )  # fmt: skip
 
 
-class _Entry(msgspec.Struct, gc=False):
+class _Collective(msgspec.Struct, gc=False):
     """A collective, or a send or receive, of a rank."""
 
     state: str
@@ -74,14 +74,14 @@ class _Entry(msgspec.Struct, gc=False):
         return self.seq_id if self.collective_seq_id is None else self.collective_seq_id
 
 
-class _Status(msgspec.Struct, gc=False):
+class _RankStatus(msgspec.Struct, gc=False):
     last_enqueued_collective: int = -1
 
 
 class _Dump(msgspec.Struct, gc=False):
-    entries: list[_Entry] = msgspec.field(default_factory=list)
+    entries: list[_Collective] = msgspec.field(default_factory=list)
     pg_config: dict[str, Any] = msgspec.field(default_factory=dict)
-    pg_status: dict[str, _Status] = msgspec.field(default_factory=dict)
+    pg_status: dict[str, _RankStatus] = msgspec.field(default_factory=dict)
 
 
 def is_dump(head: bytes) -> bool:
@@ -140,7 +140,7 @@ def parse_dump(data: bytes, *, origin: str, cluster: str, stated: Stated) -> Par
 def _measures(dump: _Dump) -> Iterator[tuple[str, float]]:
     """Names and values of the rows of a dump."""
     entered = {name: float(max(status.last_enqueued_collective, 0)) for name, status in dump.pg_status.items()}
-    waits: dict[tuple[str, bool], _Entry] = {}
+    waits: dict[tuple[str, bool], _Collective] = {}
     for entry in dump.entries:
         if not entry.is_p2p:
             entered[entry.group] = max(entered.get(entry.group, 0.0), float(entry.sequence))

@@ -62,7 +62,7 @@ def is_kineto(head: bytes) -> bool:
 
 
 @dataclass
-class _Trace:
+class _KinetoTrace:
     """What is kept of a trace; times are microseconds."""
 
     text: str = ""
@@ -129,7 +129,7 @@ def rank_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _lines(
-    trace: _Trace, steps: dict[int, tuple[float, float]], base_s: float, facts: dict[str, object]
+    trace: _KinetoTrace, steps: dict[int, tuple[float, float]], base_s: float, facts: dict[str, object]
 ) -> Iterator[bytes]:
     computing = _union(trace.computing)
     busy = _union(array("d", [*trace.computing, *trace.collectives]))
@@ -147,7 +147,7 @@ def _lines(
         yield json.dumps(line).encode() + b"\n"
 
 
-def _base_s(trace: _Trace, steps: dict[int, tuple[float, float]], name: str) -> float:
+def _base_s(trace: _KinetoTrace, steps: dict[int, tuple[float, float]], name: str) -> float:
     """Seconds since 1970 that times of the trace count from.
 
     Raises:
@@ -176,8 +176,8 @@ def _within(spans: Floats, begin: float, end: float) -> float:
     return float(np.clip(np.minimum(spans[:, 1], end) - np.maximum(spans[:, 0], begin), 0, None).sum())
 
 
-def _read(chunks: Iterable[bytes], name: str) -> _Trace:
-    trace, decoder = _Trace(), codecs.getincrementaldecoder("utf-8")("replace")
+def _read(chunks: Iterable[bytes], name: str) -> _KinetoTrace:
+    trace, decoder = _KinetoTrace(), codecs.getincrementaldecoder("utf-8")("replace")
     texts = (decoder.decode(chunk) for chunk in chunks)
     before = _before_events(texts, name)
     trace.text, rest = before[0], _events(before[1], texts, trace, name)
@@ -203,7 +203,7 @@ def _before_events(texts: Iterator[str], name: str) -> tuple[str, str]:
     raise InputError(f"{name}: the trace has no list of events (traceEvents)")
 
 
-def _events(text: str, texts: Iterator[str], trace: _Trace, name: str) -> str:
+def _events(text: str, texts: Iterator[str], trace: _KinetoTrace, name: str) -> str:
     """Pass each event to the trace; returns the text behind the list that has been read."""
     decode, at = json.JSONDecoder().raw_decode, 0
     while True:

@@ -41,7 +41,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 
 
-class _Line(msgspec.Struct, gc=False):
+class _RankLine(msgspec.Struct, gc=False):
     """A line. Times are seconds since 1970."""
 
     t: float
@@ -61,7 +61,7 @@ class _Line(msgspec.Struct, gc=False):
     restart_count: _Count | None = None
 
 
-class _RefusedError(Exception):
+class _UnusableLineError(Exception):
     """A line cannot be used; the text is the reason."""
 
 
@@ -89,7 +89,7 @@ def parse_rank_times(chunks: Iterable[bytes], *, origin: str, cluster: str, clus
             n_lines += 1
             try:
                 row = _row(line, cluster, cluster_of_jobs)
-            except _RefusedError as error:
+            except _UnusableLineError as error:
                 rejects.append(_reject(line, str(error), origin, n_lines, cluster))
                 continue
             n_skipped += row is None
@@ -122,21 +122,21 @@ def _row(line: bytes, cluster: str, cluster_of_jobs: str) -> dict[str, Any] | No
     try:
         fields = json.loads(line)
     except ValueError:
-        raise _RefusedError("not a whole JSON object: was the process killed while it wrote this?") from None
+        raise _UnusableLineError("not a whole JSON object: was the process killed while it wrote this?") from None
     if not isinstance(fields, dict):
-        raise _RefusedError("not a JSON object")
+        raise _UnusableLineError("not a JSON object")
     if fields.get("type") != TYPE:
         return None
     try:
-        read = msgspec.convert(fields, _Line)
+        read = msgspec.convert(fields, _RankLine)
     except msgspec.ValidationError as error:
-        raise _RefusedError(shorten(str(error))) from None
+        raise _UnusableLineError(shorten(str(error))) from None
     _check(read)
     place = read.cluster or (cluster if read.job_id is None else cluster_of_jobs)
     if not place:
-        raise _RefusedError("names no cluster, and several have accounting: --cluster NAME says which")
+        raise _UnusableLineError("names no cluster, and several have accounting: --cluster NAME says which")
     if not fits_a_folder(place):
-        raise _RefusedError(TOO_LONG)
+        raise _UnusableLineError(TOO_LONG)
     return {
         **{name: getattr(read, name) for name in ("run_id", "rank", "job_id", "node", "local_rank", "stage", "steps")},
         "cluster": place,
@@ -150,17 +150,17 @@ def _row(line: bytes, cluster: str, cluster_of_jobs: str) -> dict[str, Any] | No
     }
 
 
-def _check(line: _Line) -> None:
+def _check(line: _RankLine) -> None:
     """Raises _RefusedError: a time or a number of seconds cannot be."""
     for name in ("t", "end", "compute_s", "wait_s"):
         value = getattr(line, name)
         if value is not None and not math.isfinite(value):
-            raise _RefusedError(f"{name} is {value}, which is no number")
+            raise _UnusableLineError(f"{name} is {value}, which is no number")
     if not EARLIEST_S <= line.t <= LATEST_S or not line.t <= line.end <= LATEST_S:
-        raise _RefusedError(f"t and end are no times of a training run: {line.t}, {line.end}")
+        raise _UnusableLineError(f"t and end are no times of a training run: {line.t}, {line.end}")
     longest = RUN_LOG["duration_s"].most
     if max(line.end - line.t, line.compute_s, line.wait_s or 0.0) > longest * line.steps:
-        raise _RefusedError(f"more than {longest:,.0f} s a step: {RUN_LOG['duration_s'].why}")
+        raise _UnusableLineError(f"more than {longest:,.0f} s a step: {RUN_LOG['duration_s'].why}")
 
 
 def _reject(line: bytes, reason: str, origin: str, number: int, cluster: str) -> dict[str, str]:

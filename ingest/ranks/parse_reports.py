@@ -48,7 +48,7 @@ def parse_reports(chunks: Iterable[bytes], *, origin: str, cluster: str, stated:
     """
     if not cluster:
         raise UnrecognisedInputError(f"{origin}: which cluster is it of? Several have accounting: --cluster NAME")
-    log = _Log(origin, cluster, stated)
+    log = _ReportLog(origin, cluster, stated)
     n_damaged = 0
     for block, replaced in clean_blocks(chunks, origin, BLOCK):
         n_damaged += replaced
@@ -76,7 +76,7 @@ def parse_reports(chunks: Iterable[bytes], *, origin: str, cluster: str, stated:
     )
 
 
-class _Log:
+class _ReportLog:
     """A log as far as it has been read."""
 
     def __init__(self, origin: str, cluster: str, stated: Stated) -> None:

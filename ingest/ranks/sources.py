@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source, SourceFolder
+from ingest.source import IngestSource, SourceFolder
 
 SOURCES: Final = (
-    Source(
+    IngestSource(
         name="ranks.steps",
         title="Rank times",
         feeds=("rank_steps",),
@@ -19,7 +19,7 @@ SOURCES: Final = (
         gives="Which rank, and so which node, computes longer than its peers, or whether it is the shape of the job.",
         skips="lines of other types",
     ),
-    Source(
+    IngestSource(
         name="ranks.reports",
         title="Straggler reports",
         feeds=("rank_reports",),

@@ -27,7 +27,7 @@ from ingest.tables import conform
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
@@ -44,7 +44,7 @@ def ingest_files(
     now: datetime,
     progress: Callable[[str, int, int], None],
     stated: Stated | None = None,
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load files of rank times, each in a transaction of its own; a file that has grown since may be loaded again.
 
     Args:

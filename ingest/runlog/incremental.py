@@ -34,7 +34,7 @@ from ingest.future import AHEAD
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.store import ingest_files
 from ingest.store.clusters import cluster_of_jobs
-from ingest.store.report import Note, Report
+from ingest.store.report import LoadReport, Note
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Stamp(NamedTuple):
     changed_ns: int
 
 
-class _Refused(msgspec.Struct):
+class _RefusedLog(msgspec.Struct):
     """A log that could not be used."""
 
     origin: str
@@ -103,7 +103,7 @@ def ingest_changed(
     progress: Callable[[str, int, int], None],
     logs: LogRequest,
     version: bytes,
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load the logs that are new, or have changed since they were read.
 
     Args:
@@ -137,7 +137,7 @@ def _reading(version: bytes, cluster: str, logs: LogRequest) -> str:
     return hashlib.blake2b(repr((version, cluster, logs)).encode(), digest_size=16).hexdigest()
 
 
-def _read_before(writer: Writer, files: Mapping[str, Stamp], reading: str) -> dict[str, list[Report]]:
+def _read_before(writer: Writer, files: Mapping[str, Stamp], reading: str) -> dict[str, list[LoadReport]]:
     """The files that need not be read again, each with the reports of its logs that could not be used."""
     names = {as_text(name): name for name in files}
     wanted = pl.DataFrame({"source": SOURCES[0].name, "origin": list(names)}, schema_overrides={"origin": pl.String})
@@ -150,10 +150,10 @@ def _read_before(writer: Writer, files: Mapping[str, Stamp], reading: str) -> di
     }
 
 
-def _reports(refused: str | None) -> list[Report]:
+def _reports(refused: str | None) -> list[LoadReport]:
     """The reports of logs that could not be used, as they were when these were read."""
-    logs = [] if refused is None else msgspec.json.decode(refused, type=list[_Refused])
-    return [Report(log.origin, error=_FINAL[log.kind].__new__(_FINAL[log.kind], log.message)) for log in logs]
+    logs = [] if refused is None else msgspec.json.decode(refused, type=list[_RefusedLog])
+    return [LoadReport(log.origin, error=_FINAL[log.kind].__new__(_FINAL[log.kind], log.message)) for log in logs]
 
 
 def _portions(files: Mapping[str, Stamp]) -> Iterator[dict[str, Stamp]]:
@@ -167,7 +167,7 @@ def _portions(files: Mapping[str, Stamp]) -> Iterator[dict[str, Stamp]]:
         yield portion
 
 
-def _remember(writer: Writer, files: Mapping[str, Stamp], reports: Sequence[Report], reading: str) -> None:
+def _remember(writer: Writer, files: Mapping[str, Stamp], reports: Sequence[LoadReport], reading: str) -> None:
     """Note the files whose logs were read, or cannot be as they are."""
     rows = []
     for name, stamp in files.items():
@@ -197,17 +197,17 @@ def _is_of(origin: str, name: str) -> bool:
     return origin == name or origin.startswith(f"{as_text(name)}/")
 
 
-def _is_final(report: Report) -> bool:
+def _is_final(report: LoadReport) -> bool:
     """Whether reading the same file again gives the same."""
     if report.parsed is not None:
         return not report.parsed.rejects["reason"].str.contains(AHEAD, literal=True).any()
     return type(report.error).__name__ in _FINAL and AHEAD not in str(report.error)
 
 
-def _refused(reports: Iterable[Report]) -> str | None:
+def _refused(reports: Iterable[LoadReport]) -> str | None:
     """The logs that cannot be used, as JSON; None if there are none."""
     logs = [
-        _Refused(as_text(report.origin), type(report.error).__name__, str(report.error))
+        _RefusedLog(as_text(report.origin), type(report.error).__name__, str(report.error))
         for report in reports
         if isinstance(report.error, InputError)
     ]

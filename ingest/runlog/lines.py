@@ -89,7 +89,7 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
     printed_steps: int | None = None
 
 
-class Step(msgspec.Struct, tag_field="type", tag="step", gc=False):
+class LoggedStep(msgspec.Struct, tag_field="type", tag="step", gc=False):
     """A training step that was finished. It refers to no containers: millions of them need no garbage collection."""
 
     step: _StepNumber
@@ -109,7 +109,7 @@ class Ckpt(msgspec.Struct, tag_field="type", tag="ckpt"):
     blocking: bool | None = None
 
 
-class Event(msgspec.Struct, tag_field="type", tag="event"):
+class TimedEvent(msgspec.Struct, tag_field="type", tag="event"):
     """Anything else that takes time."""
 
     kind: str
@@ -119,14 +119,14 @@ class Event(msgspec.Struct, tag_field="type", tag="event"):
     detail: str | None = None
 
 
-class Rejected(msgspec.Struct, tag_field="type", tag="rejected"):
+class RejectedLine(msgspec.Struct, tag_field="type", tag="rejected"):
     """What a log of another format has in this place, and why it cannot be used; no program writes it."""
 
     reason: str
     raw: str = ""
 
 
-Line = Run | Step | Ckpt | Event | Rejected
+Line = Run | LoggedStep | Ckpt | TimedEvent | RejectedLine
 
 STRICT: Final = msgspec.json.Decoder(Line)
 """Reads a line that is plainly right."""
@@ -288,7 +288,7 @@ def save_row(save: Ckpt) -> dict[str, Any]:
     }
 
 
-def event_row(event: Event) -> dict[str, Any]:
+def event_row(event: TimedEvent) -> dict[str, Any]:
     """An `event` line as a row of `run_events`, times in microseconds."""
     begin, end = _span(event.begin, event.end)
     kind = event.kind.strip()

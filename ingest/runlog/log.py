@@ -15,10 +15,10 @@ from ingest.runlog.lines import (
     STRICT,
     Ckpt,
     Line,
+    LoggedStep,
     RefusedLineError,
-    Rejected,
+    RejectedLine,
     Run,
-    Step,
     convert,
     event_row,
     is_of_run,
@@ -40,7 +40,7 @@ MAX_TAILS: Final = 20
 
 
 @dataclass
-class Log:
+class ParsedLog:
     """What has been read so far. `steps` and `step_lines` are those of the block that is being read."""
 
     origin: str
@@ -48,7 +48,7 @@ class Log:
     cluster_of_jobs: str | None
     latest_us: float = math.inf
     sessions: list[Session] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LoggedStep] = field(default_factory=list)
     step_lines: list[int] = field(default_factory=list)
     days: StepDays = field(default_factory=StepDays)
     implausible: dict[str, Implausible] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Log:
         """Book lines that are plainly right: runs of steps at once, other lines one by one."""
         self.n_read += len(parsed)
         begin = 0
-        for place in [*(place for place, kind in enumerate(map(type, parsed)) if kind is not Step), len(parsed)]:
+        for place in [*(place for place, kind in enumerate(map(type, parsed)) if kind is not LoggedStep), len(parsed)]:
             alone = range(begin, place)
             if self.open:
                 self.steps.extend(parsed[begin:place])  # type: ignore[arg-type]  # they are steps
@@ -117,7 +117,7 @@ class Log:
 
     def add(self, number: int, line: Line) -> None:
         """Book one line that was understood."""
-        if isinstance(line, Rejected):
+        if isinstance(line, RejectedLine):
             self.refuse(number, line.reason, line.raw.encode())
             return
         if isinstance(line, Run):
@@ -135,7 +135,7 @@ class Log:
                 if self.lost_at is None
                 else f"the `run` line that it belongs to was refused (line {self.lost_at})"
             )
-        if isinstance(line, Step):
+        if isinstance(line, LoggedStep):
             self.steps.append(line)
             self.step_lines.append(number)
             return

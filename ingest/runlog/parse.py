@@ -76,7 +76,7 @@ from ingest.runlog.columns import are_plain, blocks, lines_of
 from ingest.runlog.lines import (
     US,
 )
-from ingest.runlog.log import Log
+from ingest.runlog.log import ParsedLog
 from ingest.runlog.log_warnings import warnings_of
 from ingest.runlog.merge import merge_events, merge_sessions
 from ingest.runlog.session import moment, session_row
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from ingest.load_warnings import LoadWarning
-    from ingest.runlog.translation import Account
+    from ingest.runlog.translation import Findings
 
 _IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "durable_at")}
 
@@ -102,11 +102,11 @@ _LINE_OF: Final = re.compile(r'"line":(\d+)')
 class RunLog:
     """A run log that was read; its steps are rows only when a day of them is asked for."""
 
-    _log: Log
+    _log: ParsedLog
     sessions: pl.DataFrame
     events: pl.DataFrame
     rejects: pl.DataFrame
-    _account: Account | None = None
+    _account: Findings | None = None
 
     @property
     def height(self) -> int:
@@ -160,7 +160,7 @@ def read_runlog(
     cluster_of_jobs: str | None = None,
     now: datetime | None = None,
     block: int = BLOCK,
-    account: Account | None = None,
+    account: Findings | None = None,
     ahead: bool = True,
 ) -> RunLog:
     """Read a run log, about `block` bytes at a time: of its steps only numbers are kept.
@@ -182,7 +182,7 @@ def read_runlog(
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
     lines = blocks(chunks, origin, block)
-    log = _read(prefetch_one(lines) if ahead else lines, Log(origin, cluster, of_jobs, latest_us), account)
+    log = _read(prefetch_one(lines) if ahead else lines, ParsedLog(origin, cluster, of_jobs, latest_us), account)
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -193,7 +193,7 @@ def read_runlog(
     return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
 
 
-def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: Log, account: Account | None) -> Log:
+def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: ParsedLog, account: Findings | None) -> ParsedLog:
     """Read all blocks of lines, and the steps that come as columns between them."""
     first = 1
     for block, n_damaged in blocks:
@@ -218,7 +218,7 @@ def _first_text(block: bytes) -> str:
     return next((line for line in block.decode(errors="replace").split("\n") if line.strip()), "")
 
 
-def _no_session(log: Log) -> str:
+def _no_session(log: ParsedLog) -> str:
     why = f"\nline {log.refused[0][0]}: {log.refused[0][1]}" if log.refused else ""
     return (
         f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n"
@@ -227,7 +227,7 @@ def _no_session(log: Log) -> str:
     )
 
 
-def _warnings(log: Log) -> list[LoadWarning]:
+def _warnings(log: ParsedLog) -> list[LoadWarning]:
     ranks = {session.rank for session in log.sessions}
     without_rank_0 = not log.days.height and log.n_skipped and 0 not in ranks
     return warnings_of(
@@ -239,7 +239,7 @@ def _warnings(log: Log) -> list[LoadWarning]:
     )
 
 
-def _rejects(log: Log, account: Account | None) -> pl.DataFrame:
+def _rejects(log: ParsedLog, account: Findings | None) -> pl.DataFrame:
     anyone = next(session.row["cluster"] for session in log.sessions)
     refused = log.refused
     if account is not None:

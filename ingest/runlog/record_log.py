@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingest.runlog.binary import BAD_MESSAGE, Damage, WireError, rejected
-from ingest.runlog.series import KEYS, Names, Point, StepLines, encode, rejected_names, tokens_of_step
+from ingest.runlog.series import KEYS, Names, Point, ProcessSteps, encode, rejected_names, tokens_of_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ class RecordLog(ABC):
         self._path = path
         self._facts = facts
         self._names = Names(facts)
-        self._steps = StepLines()
+        self._steps = ProcessSteps()
         self._pending: list[bytes | Point] = []
         self._begun = False
 

@@ -208,7 +208,7 @@ def _or_none(value: float | None) -> float | None:
 
 
 @dataclass
-class StepLines:
+class ProcessSteps:
     """Points of one process, in the order of its log, as `step` lines of a run log.
 
     Attributes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.source import Source, SourceFolder
+from ingest.source import IngestSource, SourceFolder
 
 SOURCES: Final = (
-    Source(
+    IngestSource(
         name="runlog",
         title="Run logs",
         feeds=("run_sessions", "steps", "run_events"),

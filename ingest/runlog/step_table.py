@@ -13,18 +13,18 @@ from ingest.plausible import EARLIEST_S, LATEST_S, RUN_LOG
 from ingest.runlog.columns import lines_of
 from ingest.runlog.lines import (
     US,
+    LoggedStep,
     RefusedLineError,
-    Step,
     microseconds,
 )
-from ingest.runlog.log import Log, in_the_future
+from ingest.runlog.log import ParsedLog, in_the_future
 from ingest.runlog.log_warnings import Implausible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def keep_steps(log: Log, session: int, new: int, first: int, lines: list[bytes]) -> None:
+def keep_steps(log: ParsedLog, session: int, new: int, first: int, lines: list[bytes]) -> None:
     """Move the steps of a block to `days`.
 
     Args:
@@ -59,7 +59,7 @@ def keep_steps(log: Log, session: int, new: int, first: int, lines: list[bytes])
     _keep(log, _with_times(log, table, numbers, bad, lambda at: lines[numbers[at] - first]))
 
 
-def keep_columns(log: Log, steps: pl.DataFrame) -> None:
+def keep_columns(log: ParsedLog, steps: pl.DataFrame) -> None:
     """Move steps that come as columns to `days`."""
     log.n_read += steps.height
     table = steps.with_columns(session=pl.lit(len(log.sessions) - 1, dtype=pl.Int32))
@@ -67,7 +67,7 @@ def keep_columns(log: Log, steps: pl.DataFrame) -> None:
     _keep(log, _with_times(log, table, numbers, {}, lambda at: lines_of(steps[at : at + 1]).strip()))
 
 
-def _keep(log: Log, table: pl.DataFrame) -> None:
+def _keep(log: ParsedLog, table: pl.DataFrame) -> None:
     """Move the steps of rank 0 that have a time to `days`. Sessions record how far they reach."""
     whole = table.filter(pl.col("ts").is_not_null())
     for number, end in whole.group_by("session").agg(pl.col("end").max()).iter_rows():
@@ -79,7 +79,11 @@ def _keep(log: Log, table: pl.DataFrame) -> None:
 
 
 def _with_times(
-    log: Log, table: pl.DataFrame, numbers: Sequence[int] | pl.Series, bad: dict[int, str], raw: Callable[[int], bytes]
+    log: ParsedLog,
+    table: pl.DataFrame,
+    numbers: Sequence[int] | pl.Series,
+    bad: dict[int, str],
+    raw: Callable[[int], bytes],
 ) -> pl.DataFrame:
     """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused.
 
@@ -107,11 +111,11 @@ def _with_times(
     )
 
 
-def _values(steps: list[Step], name: str, kind: type[pl.DataType]) -> pl.Series:
+def _values(steps: list[LoggedStep], name: str, kind: type[pl.DataType]) -> pl.Series:
     return pl.Series(list(map(attrgetter(name), steps)), dtype=kind)
 
 
-def _moments(steps: list[Step], bad: dict[int, str]) -> pl.Series:
+def _moments(steps: list[LoggedStep], bad: dict[int, str]) -> pl.Series:
     """The beginnings of the steps in seconds; NaN for those that are no time, whose reasons are added to `bad`."""
     times = list(map(attrgetter("t"), steps))
     try:
@@ -135,7 +139,7 @@ def _is_moment(moment: float | str) -> bool:
     return type(moment) is float and EARLIEST_S <= moment <= LATEST_S
 
 
-def _if_plausible(table: pl.DataFrame, name: str, log: Log, numbers: Sequence[int] | pl.Series) -> pl.Series:
+def _if_plausible(table: pl.DataFrame, name: str, log: ParsedLog, numbers: Sequence[int] | pl.Series) -> pl.Series:
     """A column of the steps without the values that cannot be, which are counted for a warning."""
     wrong = table.select((pl.col(name).abs() > RUN_LOG[name].most).fill_null(value=False)).to_series()
     if not wrong.any():

@@ -23,7 +23,7 @@ from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.storing import ReadLog, load_in_batches
 from ingest.runlog.trainer_states import newest_states
-from ingest.runlog.translation import Account, LogRequest
+from ingest.runlog.translation import Findings, LogRequest
 from ingest.runlog.wandb import live
 from ingest.runlog.wandb.api import server_of_environment
 from ingest.runlog.wandb.live import is_live
@@ -35,7 +35,7 @@ from ingest.tables import REJECTS, Parsed, empty
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from queries.warehouse import Writer
 
 SMALL: Final = 1 << 20
@@ -55,7 +55,7 @@ def ingest_files(
     now: datetime,
     progress: Callable[[str, int, int], None],
     logs: LogRequest | None = None,
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load run logs; a log that has grown since may be loaded again.
 
     Args:
@@ -89,7 +89,7 @@ def ingest_files(
         binary = is_binary(source.head)
         own_cuts = (CutRecords if binary else CutLines)(cuts.get(source.name, ()))
         content = own_cuts.passed_on(source if binary else source.with_short_lines())
-        account = Account()
+        account = Findings()
         stated = replace(request, several=len(named_files) > 1, written_at=written_at)
         chunks = chunks_of_run_log(content, source.name, stated, account)
         try:
@@ -105,7 +105,7 @@ def ingest_files(
     def read_live(name: str) -> ReadLog:
         digest = hashlib.sha256()
         chunks = _counted(live.read_run(server_of_environment(), name, request), digest)
-        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Account())
+        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Findings())
         return ReadLog(log, CutLines(()), from_file(name), digest.hexdigest())
 
     def is_wanted(path: str, name: str) -> bool:
@@ -134,7 +134,7 @@ def _written_at(name: str) -> datetime | None:
     return datetime.fromtimestamp(status.st_mtime, UTC) if name != STDIN and stat.S_ISREG(status.st_mode) else None
 
 
-def _note(passed_over: PassedOver) -> list[Report]:
+def _note(passed_over: PassedOver) -> list[LoadReport]:
     """What a person is told of files that were passed over, if there are any."""
     none = Parsed(SOURCES[0].name, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
     return [Note(passed_over.text, none)] if passed_over.names else []

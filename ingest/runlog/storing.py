@@ -18,7 +18,7 @@ from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
 from ingest.store.loads import heights_fed, write_accounts
-from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.report import FAULTS, LoadReport, fault_of
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def load_in_batches(
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Read each log, and store some at a time: the rows are those of one transaction for each.
 
     A log that cannot be read is reported and leaves nothing behind. Where logs cannot be stored together each is stored
@@ -80,14 +80,14 @@ def load_in_batches(
     Returns:
         One report for each log, in the order of the names.
     """
-    reports: dict[str, Report] = {}
+    reports: dict[str, LoadReport] = {}
     waiting: dict[str, ReadLog] = {}
     for number, name in enumerate(names):
         progress(name, number, len(names))
         try:
             waiting[name] = read(name)
         except (*FAULTS, SourceError) as error:  # one log must not keep the others out
-            reports[name] = Report(name, error=fault_of(name, error))
+            reports[name] = LoadReport(name, error=fault_of(name, error))
         if len(waiting) >= MOST_LOGS or sum(one.log.height for one in waiting.values()) >= MOST_ROWS:
             reports |= _stored(writer, waiting, now)
             waiting = {}
@@ -95,9 +95,9 @@ def load_in_batches(
     return [reports[name] for name in names]
 
 
-def _stored(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str, Report]:
+def _stored(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str, LoadReport]:
     """Store logs: those whose bytes are new together, and then the others; a copy of one that failed is new."""
-    reports: dict[str, Report] = {}
+    reports: dict[str, LoadReport] = {}
     while logs:
         again = _loaded_before(writer, logs)
         fresh = {name: log for name, log in logs.items() if name not in again}
@@ -108,16 +108,16 @@ def _stored(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str
     return reports
 
 
-def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime, *, again: bool) -> dict[str, Report]:
+def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime, *, again: bool) -> dict[str, LoadReport]:
     """Store logs in one transaction, or where that fails in one for each."""
     try:
         parsed = store_logs(writer, list(logs.values()), now=now, again=again)
-        return {name: Report(name, one) for name, one in zip(logs, parsed, strict=True)}
+        return {name: LoadReport(name, one) for name, one in zip(logs, parsed, strict=True)}
     except (*FAULTS, SourceError, _GrownError) as error:
         if len(logs) == 1:
             ((name, _),) = logs.items()
-            return {name: Report(name, error=fault_of(name, error))}
-    alone: dict[str, Report] = {}
+            return {name: LoadReport(name, error=fault_of(name, error))}
+    alone: dict[str, LoadReport] = {}
     for name, log in logs.items():
         alone |= _together(writer, {name: log}, now, again=again)
     return alone

@@ -26,7 +26,7 @@ SEARCHED: Final = 1 << 24
 Fields = dict[str, Any]
 
 
-class Refused(NamedTuple):
+class RefusedLine(NamedTuple):
     """A line of a log that cannot be used: its number (from 1), why, and its text."""
 
     line: int
@@ -100,7 +100,7 @@ def _run_id(file: str) -> str:
 
 
 @dataclass
-class Account:
+class Findings:
     """What a reader has to report besides the run log that it makes. It is complete once the log is read to its end.
 
     Attributes:
@@ -110,7 +110,7 @@ class Account:
         stated: facts for a run log, taken where its `run` lines have none.
     """
 
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedLine] = field(default_factory=list)
     n_duplicates: int = 0
     warnings: list[LoadWarning] = field(default_factory=list)
     stated: Mapping[str, Any] = field(default_factory=dict)
@@ -176,6 +176,6 @@ class LogFormat:
     name: str
     title: str
     recognise: Callable[[bytes], bool]
-    read: Callable[[Iterable[bytes], LogRequest, Account], Iterator[bytes]]
+    read: Callable[[Iterable[bytes], LogRequest, Findings], Iterator[bytes]]
     is_binary: bool = False
     mark: bytes = b""

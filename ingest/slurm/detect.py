@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ingest.delimited.header import SEARCHED_LINES, Layout, find_header
+from ingest.delimited.header import SEARCHED_LINES, DumpLayout, find_header
 from ingest.delimited.reader import clean
 from ingest.delimited.spreadsheet import header_without_quotes
 from ingest.errors import DelimiterError, UnrecognisedInputError, shorten
@@ -33,7 +33,7 @@ _SETTINGS = re.compile(r"(?m)^\s*(?:AccountingStorage\w+|SlurmdTimeout|SLURM_VER
 _PARQUET: Final = b"PAR1"
 _TELEMETRY = re.compile(r"(?m)^(?:# (?:TYPE|HELP) [a-zA-Z_:]\w* \S|[a-zA-Z_:]\w*\{\w+=\".*\} \S+ \d[\d.]*$)")
 
-_TABLES: Final[tuple[tuple[SourceName, Layout, frozenset[str]], ...]] = (
+_TABLES: Final[tuple[tuple[SourceName, DumpLayout, frozenset[str]], ...]] = (
     ("slurm.accounting", ACCOUNTING, frozenset({"jobid", "jobidraw"})),
     ("slurm.runaway", RUNAWAY_TABLE, RUNAWAY_COLUMNS),  # before reservations, which have most of its columns
     ("slurm.reservations", HISTORY, frozenset({"unusedwall", "assocs"})),
@@ -103,7 +103,7 @@ def is_telemetry(text: str) -> bool:
     return _TELEMETRY.search(text) is not None
 
 
-def _fits(lines: list[str], layout: Layout, distinctive: frozenset[str], origin: str) -> bool:
+def _fits(lines: list[str], layout: DumpLayout, distinctive: frozenset[str], origin: str) -> bool:
     try:
         header = find_header(lines, layout, origin=origin)
     except UnrecognisedInputError:

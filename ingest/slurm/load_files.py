@@ -22,7 +22,7 @@ from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
 from ingest.slurm.sources import SOURCES
 from ingest.slurm.stream import load_accounting
 from ingest.slurm.write import empty_warnings, write_input
-from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.report import FAULTS, LoadReport, fault_of
 from ingest.store.request import from_file
 from ingest.tables import NODE_STATES, Parsed, SourceName
 
@@ -57,7 +57,7 @@ def ingest_files(
     *,
     now: datetime,
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load files of any of the kinds of Slurm text, each in a transaction of its own.
 
     Files that name their cluster go first, so that inventories (`scontrol show node` names none) can take it from
@@ -71,14 +71,14 @@ def ingest_files(
     if options.since and options.until and options.since >= options.until:
         raise OptionError(f"--since {iso(options.since)} is not before --until {iso(options.until)}")
     options = replace(options, until=min(options.until, now) if options.until else None)  # the future is unknown
-    reports: list[Report] = []
+    reports: list[LoadReport] = []
     inputs: list[tuple[Input, SourceName]] = []
     for name in files:
         try:
             source = Input(name)
             inputs.append((source, detect_kind(source.head, origin=name)))
         except FAULTS as error:
-            reports.append(Report(name, error=fault_of(name, error)))
+            reports.append(LoadReport(name, error=fault_of(name, error)))
     inputs.sort(key=lambda each: _load_order(each[1], options))
     loaded: list[Parsed] = []
     waiting: list[tuple[Input, SourceName]] = []  # until another input gives the time
@@ -99,12 +99,12 @@ def ingest_files(
             if number < len(inputs) and source.name != STDIN:
                 waiting.append((source, kind))
             else:
-                reports.append(Report(source.name, error=error))
+                reports.append(LoadReport(source.name, error=error))
         except FAULTS as error:
-            reports.append(Report(source.name, error=fault_of(source.name, error)))
+            reports.append(LoadReport(source.name, error=fault_of(source.name, error)))
         else:
             loaded.append(parsed)
-            reports.append(Report(source.name, parsed))
+            reports.append(LoadReport(source.name, parsed))
     return reports
 
 

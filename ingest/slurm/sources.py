@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ingest.source import Source, SourceFolder
+from ingest.source import IngestSource, SourceFolder
 
 if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 
 SOURCES: Final = (
-    Source(
+    IngestSource(
         name="slurm.accounting",
         title="Slurm job accounting",
         feeds=("attempts", "node_lists", "step_usage", "job_summaries"),
@@ -25,7 +25,7 @@ SOURCES: Final = (
         prints_times="sacct ...",
         skips="steps of jobs, for the job itself holds the GPUs; headers that are repeated",
     ),
-    Source(
+    IngestSource(
         name="slurm.events",
         title="Slurm node events",
         feeds=("node_states",),
@@ -37,7 +37,7 @@ SOURCES: Final = (
         prints_times="sacctmgr -P show event ...",
         skips="events of the whole cluster, and states that leave a node in service; headers that are repeated",
     ),
-    Source(
+    IngestSource(
         name="slurm.nodes",
         title="Slurm node inventory",
         feeds=("nodes", "node_states"),
@@ -49,7 +49,7 @@ SOURCES: Final = (
         snapshot=True,
         prints_times="scontrol show node",
     ),
-    Source(
+    IngestSource(
         name="slurm.config",
         title="Slurm settings",
         feeds=("cluster_settings",),
@@ -58,7 +58,7 @@ SOURCES: Final = (
         gives="The timeouts behind restart times, and whether GPUs are recorded at all.",
         skips="settings without a value",
     ),
-    Source(
+    IngestSource(
         name="slurm.topology",
         title="Slurm network topology",
         feeds=("node_topology",),
@@ -69,7 +69,7 @@ SOURCES: Final = (
         snapshot=True,
         dated=False,
     ),
-    Source(
+    IngestSource(
         name="slurm.reservations",
         title="Slurm reservations",
         feeds=("reservations", "node_states"),
@@ -83,7 +83,7 @@ SOURCES: Final = (
         dated=False,
         prints_times="sacctmgr -P show reservation ...",
     ),
-    Source(
+    IngestSource(
         name="slurm.associations",
         title="Slurm associations",
         feeds=("associations", "users", "coordinators"),
@@ -95,7 +95,7 @@ SOURCES: Final = (
         dated=False,
         skips="associations of accounts, without a user; headers that are repeated",
     ),
-    Source(
+    IngestSource(
         name="slurm.qos",
         title="Slurm qualities of service",
         feeds=("qos",),
@@ -107,7 +107,7 @@ SOURCES: Final = (
         snapshot=True,
         dated=False,
     ),
-    Source(
+    IngestSource(
         name="slurm.transactions",
         title="Slurm account changes",
         feeds=("transactions", "users"),
@@ -120,7 +120,7 @@ SOURCES: Final = (
         prints_times="sacctmgr -P show transactions ...",
         skips="changes of other clusters of the same slurmdbd; headers that are repeated",
     ),
-    Source(
+    IngestSource(
         name="slurm.diag",
         title="Slurm scheduler statistics",
         feeds=("scheduler_stats",),
@@ -131,7 +131,7 @@ SOURCES: Final = (
         snapshot=True,
         skips="calls of single users, pending calls, and times that are not given yet",
     ),
-    Source(
+    IngestSource(
         name="slurm.runaway",
         title="Slurm runaway jobs",
         feeds=("runaway_jobs",),
@@ -142,7 +142,7 @@ SOURCES: Final = (
         dated=False,
         prints_times="echo n | sacctmgr -P show runawayjobs",
     ),
-    Source(
+    IngestSource(
         name="slurm.jobs",
         title="Slurm jobs as slurmctld shows them",
         feeds=("job_gpus",),
@@ -156,7 +156,7 @@ SOURCES: Final = (
 )
 
 
-def source_named(name: SourceName) -> Source:
+def source_named(name: SourceName) -> IngestSource:
     """Slurm's source of that name.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ingest.errors import SourceError
-from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.report import FAULTS, LoadReport, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ def load_each(
     *,
     cluster: Callable[[], str],
     progress: Callable[[str, int, int], None],
-) -> list[Report]:
+) -> list[LoadReport]:
     """Load each file.
 
     Args:
@@ -36,7 +36,7 @@ def load_each(
     for number, name in enumerate(names):
         progress(name, number, len(names))
         try:
-            reports.append(Report(name, load(name, cluster())))
+            reports.append(LoadReport(name, load(name, cluster())))
         except (*FAULTS, SourceError) as error:  # one file must not keep the others out
-            reports.append(Report(name, error=fault_of(name, error)))
+            reports.append(LoadReport(name, error=fault_of(name, error)))
     return reports

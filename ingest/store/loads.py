@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
     from datetime import datetime
 
-    from ingest.source import Source
+    from ingest.source import IngestSource
     from ingest.store.request import LoadRequest
     from ingest.tables import Parsed
     from queries.warehouse import Writer
@@ -24,7 +24,7 @@ LOADS: Final = columns_of("loads")
 class Growth:
     """Counts the rows that come to the table which an input feeds; begun before they are written."""
 
-    def __init__(self, writer: Writer, source: Source) -> None:
+    def __init__(self, writer: Writer, source: IngestSource) -> None:
         self._writer = writer
         self._before = {table: self._height(table) for table in source.feeds}
 
@@ -49,7 +49,7 @@ class Repetition:
     input, such as a log that has grown, it is not counted how many rows are new.
     """
 
-    def __init__(self, writer: Writer, source: Source, *, request: LoadRequest, digest: str) -> None:
+    def __init__(self, writer: Writer, source: IngestSource, *, request: LoadRequest, digest: str) -> None:
         self._writer = writer
         self._source = source
         of_file = request.transport in {"file", "stdin"}
@@ -62,7 +62,7 @@ class Repetition:
         return replace(parsed, rows_new=0) if known else parsed
 
 
-def heights_fed(writer: Writer, source: Source) -> dict[str, int]:
+def heights_fed(writer: Writer, source: IngestSource) -> dict[str, int]:
     """Rows of the tables that a source feeds."""
     counts = writer.row_counts(source.feeds).group_by("fed").agg(pl.col("n").sum())
     return dict(counts.sort("fed").iter_rows())

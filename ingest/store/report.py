@@ -42,7 +42,7 @@ def fault_of(origin: str, error: BaseException) -> Exception:
 
 
 @dataclass(frozen=True)
-class Report:
+class LoadReport:
     """What came of an input: loaded (`parsed`), or not (`error`); `reported_before`: warnings of the last load."""
 
     origin: str
@@ -56,12 +56,12 @@ class Report:
         return [each for each in self.parsed.warnings if each not in self.reported_before] if self.parsed else []
 
 
-def first_error(reports: Sequence[Report]) -> Exception | None:
+def first_error(reports: Sequence[LoadReport]) -> Exception | None:
     """The error that decides the exit status, if any input failed."""
     return next((report.error for report in reports if report.error is not None), None)
 
 
-class Summary(Report):
+class LoadSummary(LoadReport):
     """What came of all answers of one source, read live."""
 
     @property
@@ -77,7 +77,7 @@ class Summary(Report):
         return f"; {counted(number, 'warning')}{again}" if number else ""
 
 
-class Note(Summary):
+class Note(LoadSummary):
     """A warning that belongs to no answer."""
 
     @property
@@ -86,7 +86,7 @@ class Note(Summary):
         return self.origin
 
 
-def summary(reports: Sequence[Report]) -> str:
+def summary(reports: Sequence[LoadReport]) -> str:
     """All inputs in one line: files, rows, warnings, and the time that they span."""
     loaded = [report.parsed for report in reports if report.parsed is not None]
     n_files = len({report.origin for report in reports if not isinstance(report, Note)})
@@ -103,7 +103,7 @@ def summary(reports: Sequence[Report]) -> str:
     return f"{files}: {', '.join(counts)}{_span(loaded)}"
 
 
-def _new_and_known(report: Report) -> tuple[int, int]:
+def _new_and_known(report: LoadReport) -> tuple[int, int]:
     """New and known rows; where new ones were not counted, all that were loaded may be new."""
     if report.parsed is None:
         return 0, 0

@@ -10,7 +10,7 @@ import polars as pl
 
 from ingest.errors import ServerDownError, SourceDownError
 from ingest.load_warnings import LoadWarning
-from ingest.store.report import Note, Report, Summary
+from ingest.store.report import LoadReport, LoadSummary, Note
 from ingest.store.windows import LoadWindow, together
 from ingest.tables import REJECTS, Parsed, empty
 
@@ -56,7 +56,7 @@ def without_rows(parsed: Parsed) -> Parsed:
 
 def summaries(
     loads: Sequence[Loaded], *, cluster: str, before: Mapping[str, Collection[LoadWarning]]
-) -> Iterator[Summary]:
+) -> Iterator[LoadSummary]:
     """One report for each source, in the order in which they were first read.
 
     Args:
@@ -68,7 +68,7 @@ def summaries(
         answers = [load for load in loads if load.parsed.source == source]
         title = f"{cluster}: {_requested(answers)}" if cluster else _requested(answers)
         parsed = added([load.parsed for load in answers])
-        yield Summary(title, parsed, reported_before=before.get(source, ()))
+        yield LoadSummary(title, parsed, reported_before=before.get(source, ()))
 
 
 def _requested(answers: Sequence[Loaded]) -> str:
@@ -114,7 +114,7 @@ def nothing(source: SourceName, warning: LoadWarning) -> Parsed:
 # --- what was not
 
 
-def failures(failed: Sequence[FailedQuestion], *, cluster: str) -> Iterator[Report]:
+def failures(failed: Sequence[FailedQuestion], *, cluster: str) -> Iterator[LoadReport]:
     """One report for each cause that keeps something needed from being read, and one warning about all the rest.
 
     The error of a cause is the first one; it names everything that was not read for it.
@@ -126,7 +126,7 @@ def failures(failed: Sequence[FailedQuestion], *, cluster: str) -> Iterator[Repo
         first = next(each for each in same if each.needed)
         message = f"{cluster}: {first.error}" if cluster else str(first.error)
         first.error.args = (f"{message}\nNot read: {_names(same)}.",)
-        yield Report(first.title, error=first.error)
+        yield LoadReport(first.title, error=first.error)
     left = [each for each, why in causes if why not in needed]
     if left:
         reasons = dict.fromkeys(_reason(each.error) for each in left)

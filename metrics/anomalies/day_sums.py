@@ -280,14 +280,14 @@ def _sums(tests: pl.DataFrame, grid: FloatArray, first_hour: int) -> dict[str, p
     values = sign * (grid[tests["row"].to_numpy()] - offset)
     largest = tests["signal"].replace_strict({name: _LARGEST[one.scale] for name, one in BY_NAME.items()}).to_numpy()
     added = np.clip(rate * (values - immaterial), -CAP, CAP) - np.exp(-CAP)
-    sums = _Sums(len(tests))
+    sums = _HourSums(len(tests))
     for place in range(grid.shape[1]):
         sums.add(added[:, place], np.clip(values[:, place], -largest, largest), first_hour + place)
     sums.of["lead"][sums.of["n"] == 0] = 0.0
     return {name: pl.Series(numbers) for name, numbers in sums.of.items()}
 
 
-class _Sums:
+class _HourSums:
     """Sums of many tests side by side, over the hours of a day."""
 
     def __init__(self, n: int) -> None:

@@ -91,7 +91,7 @@ def hour_sums(rows: pl.DataFrame, first: int, last: int, limits: Limits) -> pl.D
     if rows.is_empty():
         return frames.empty(SUMS)
     names = rows.select("node", "gpu")
-    parts = [_Part(part, first, last) for part in rows.drop("node", "gpu").iter_slices(PART)]
+    parts = [_HourRows(part, first, last) for part in rows.drop("node", "gpu").iter_slices(PART)]
     begins = np.concatenate([number * PART + part.begins for number, part in enumerate(parts)])
     ends = np.concatenate([number * PART + part.ends for number, part in enumerate(parts)])
     of_begins, of_ends = (names.select(pl.all().gather(at)) for at in (begins, ends))
@@ -103,7 +103,7 @@ def hour_sums(rows: pl.DataFrame, first: int, last: int, limits: Limits) -> pl.D
     return frames.conform(named.filter(pl.col("busy_s") > 0), SUMS)
 
 
-class _Part:
+class _HourRows:
     """Rows that fit a processor's cache, as arrays, and the stretches of an hour in them.
 
     A stretch begins with another hour or an earlier moment. Where another GPU's rows begin later in the same hour only

@@ -259,7 +259,7 @@ def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the usual orde
     return Measurement(value, low, high, n, needed, f"bounds: {_open_of(claim).bounds}")
 
 
-class _Open(NamedTuple):
+class _Undecided(NamedTuple):
     """What is open within a ratio's bounds: the evidence that decides, what it may prove, and the bounds in words."""
 
     evidence: str
@@ -267,15 +267,19 @@ class _Open(NamedTuple):
     bounds: str
 
 
-_OPEN: Final[Mapping[str, _Open]] = {
-    "availability": _Open("node states", "in service", "all time of unknown node state out of service / in service"),
-    "occupancy": _Open("the GPUs of attempts", "allocated", "all unknown GPUs of attempts unallocated / allocated"),
+_OPEN: Final[Mapping[str, _Undecided]] = {
+    "availability": _Undecided(
+        "node states", "in service", "all time of unknown node state out of service / in service"
+    ),
+    "occupancy": _Undecided(
+        "the GPUs of attempts", "allocated", "all unknown GPUs of attempts unallocated / allocated"
+    ),
 }
 
 
-def _open_of(claim: Claim) -> _Open:
+def _open_of(claim: Claim) -> _Undecided:
     """Of most ratios it is what GPUs did that is open."""
-    usual = _Open("telemetry or a run log", "productive", "all unobserved time unproductive / productive")
+    usual = _Undecided("telemetry or a run log", "productive", "all unobserved time unproductive / productive")
     return _OPEN.get(claim.metric, usual)
 
 

@@ -44,10 +44,10 @@ def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.Dat
     )
     if logged is None:
         return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))
-    return every.join(seen(logged), on=_RUN, how="left")
+    return every.join(logged_gpus(logged), on=_RUN, how="left")
 
 
-def seen(logged: pl.DataFrame) -> pl.DataFrame:
+def logged_gpus(logged: pl.DataFrame) -> pl.DataFrame:
     """The GPUs of the logged starts of each run: `cluster`, `run_id`, `seen_gpus`; argument as of `starts`."""
     return logged.group_by(_RUN).agg(exact_sum(pl.col("gpus")).alias("seen_gpus"))
 

@@ -36,7 +36,7 @@ not among them: the paper leaves that open."""
 
 
 @dataclass(frozen=True)
-class Size:
+class SizeRange:
     """A range of job sizes in GPUs, (low, high]; `per_gpu`: its MTTF is of one GPU, not of one job."""
 
     label: str
@@ -45,12 +45,12 @@ class Size:
     per_gpu: bool = False
 
 
-POOLED = Size("pooled", 0, math.inf, per_gpu=True)
-OVER_128 = Size("over 128", 128, math.inf, per_gpu=True)
+POOLED = SizeRange("pooled", 0, math.inf, per_gpu=True)
+OVER_128 = SizeRange("over 128", 128, math.inf, per_gpu=True)
 """The jobs behind Meta's r_f (Kokolis et al., section III). The class `meta_rf` is of these only."""
 
 
-def buckets(largest: float) -> list[Size]:
+def buckets(largest: float) -> list[SizeRange]:
     """Powers of two up to the largest job: (2^(k-1), 2^k] GPUs.
 
     >>> [size.label for size in buckets(10)]
@@ -60,18 +60,18 @@ def buckets(largest: float) -> list[Size]:
     sizes = []
     for power in range(top + 1):
         low, high = (0 if power == 0 else 2 ** (power - 1)), 2**power
-        sizes.append(Size(str(high) if high - low <= 1 else f"{low + 1}-{high}", low, high))
+        sizes.append(SizeRange(str(high) if high - low <= 1 else f"{low + 1}-{high}", low, high))
     return sizes
 
 
-def around(gpus: float, *, tolerance: float = 0.0625) -> Size:
+def around(gpus: float, *, tolerance: float = 0.0625) -> SizeRange:
     """Sizes within +/-6.25 % of a claimed one.
 
     >>> around(1024).label
     '960-1088'
     """
     low, high = gpus * (1 - tolerance), gpus * (1 + tolerance)
-    return Size(f"{low:.0f}-{high:.0f}", low - 1e-9, high)
+    return SizeRange(f"{low:.0f}-{high:.0f}", low - 1e-9, high)
 
 
 @dataclass(frozen=True)
@@ -229,12 +229,12 @@ class Risk:
     exposed: npt.NDArray[np.bool_]
     first_day_us: int
 
-    def rows(self, size: Size) -> slice:
+    def rows(self, size: SizeRange) -> slice:
         """The distinct sizes that a range holds."""
         low, high = np.searchsorted(self.gpus, [size.low, size.high], side="right")
         return slice(int(low), int(high))
 
-    def days_of(self, size: Size) -> FloatArray:
+    def days_of(self, size: SizeRange) -> FloatArray:
         """GPU-days by day of a range of sizes; exactly zero on days when none ran."""
         return np.asarray(self.daily[self.rows(size)].sum(axis=0))
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from metrics import frames
-from metrics.failures.exposure import INFRASTRUCTURE, UNPLANNED, Histories, Size, exposure
+from metrics.failures.exposure import INFRASTRUCTURE, UNPLANNED, Histories, SizeRange, exposure
 from metrics.failures.survival import (
     CENSORED,
     Curve,
@@ -83,7 +83,7 @@ CURVES: frames.Schema = {
 }
 
 
-def hazards(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
+def hazards(past: Histories, since: datetime, until: datetime, sizes: Sequence[SizeRange]) -> pl.DataFrame:
     """Survival, its median, and a Weibull fit, by class of interruption and job size.
 
     Returns:
@@ -97,7 +97,7 @@ def hazards(past: Histories, since: datetime, until: datetime, sizes: Sequence[S
     return pl.DataFrame(summaries, schema=SUMMARY)
 
 
-def hazard_curves(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
+def hazard_curves(past: Histories, since: datetime, until: datetime, sizes: Sequence[SizeRange]) -> pl.DataFrame:
     """Kaplan-Meier of each class (`curve` survival), and cumulative incidence of each cause (`curve` incidence).
 
     Returns:
@@ -153,12 +153,12 @@ def _causes(past: Histories) -> npt.NDArray[np.int64]:
     return cause_of
 
 
-def _of(seen: Spells, gpus: FloatArray, size: Size) -> Spells:
+def _of(seen: Spells, gpus: FloatArray, size: SizeRange) -> Spells:
     low, high = np.searchsorted(gpus, [size.low, size.high], side="right")
     return Spells(seen.entered[low:high], seen.left[low:high], seen.cause[low:high])
 
 
-def _summary(kind: str, size: Size, seen: Spells, causes: Sequence[int]) -> dict[str, object]:
+def _summary(kind: str, size: SizeRange, seen: Spells, causes: Sequence[int]) -> dict[str, object]:
     curve, fitted = kaplan_meier(seen, causes), weibull(seen, causes)
     row: dict[str, object] = {
         "class": kind,
@@ -194,7 +194,7 @@ def _share(name: str, curve: Curve, age: float) -> dict[str, float | None]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), (value, *ends), strict=True))
 
 
-def _points(what: str, kind: str, size: Size, curve: Curve) -> pl.DataFrame:
+def _points(what: str, kind: str, size: SizeRange, curve: Curve) -> pl.DataFrame:
     """A curve as rows, of no more than MOST_POINTS points."""
     n = len(curve.age)
     chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)) if n else np.zeros(0, dtype=int)

@@ -29,7 +29,7 @@ from metrics.failures.exposure import (
     UNPLANNED,
     Histories,
     Risk,
-    Size,
+    SizeRange,
     day_of,
     histories,
     risk_in,
@@ -55,7 +55,7 @@ def failure_rates(
     interruptions: pl.DataFrame,
     since: datetime,
     until: datetime,
-    sizes: Sequence[Size],
+    sizes: Sequence[SizeRange],
 ) -> pl.DataFrame:
     """Events, exposure, rate and MTTF of one cluster in a window, per class, way of counting and size.
 
@@ -72,7 +72,7 @@ def failure_rates(
     return rates_in(histories(attempts, interruptions), since, until, sizes)
 
 
-def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[Size]) -> pl.DataFrame:
+def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[SizeRange]) -> pl.DataFrame:
     """Events, exposure, rate and MTTF in a window, per class, way of counting and size.
 
     Returns:
@@ -151,7 +151,7 @@ def rates_by(past: Histories, since: datetime, until: datetime, label: str) -> p
     return together.sort("exposure_gpu_days", label, descending=[True, False], maintain_order=True)
 
 
-def _all_of(kind: str) -> Size:
+def _all_of(kind: str) -> SizeRange:
     """The sizes that a class is defined for."""
     return OVER_128 if kind == "meta_rf" else POOLED
 
@@ -179,7 +179,7 @@ def _events(ended: pl.DataFrame, risk: Risk) -> _Events:
     )
 
 
-def _law(struck: _Events, risk: Risk, size: Size) -> SizeLaw:
+def _law(struck: _Events, risk: Risk, size: SizeRange) -> SizeLaw:
     """The 1/N law over all sizes of a range, with the overdispersion of all of them together."""
     rows = risk.rows(size)
     inside = struck.exposed & (struck.gpus > size.low) & (struck.gpus <= size.high)
@@ -231,7 +231,7 @@ _OF_A_WINDOW = ("window_from", "window_until", "b", "b_low", "b_high")
 """Columns that rates by cause do not have."""
 
 
-def _counts(struck: _Events, risk: Risk, size: Size, *, merged: bool) -> tuple[dict[str, object], FloatArray]:
+def _counts(struck: _Events, risk: Risk, size: SizeRange, *, merged: bool) -> tuple[dict[str, object], FloatArray]:
     """Events and exposure of one range of sizes, and its events by day; merged, those of one incident count once."""
     rows = risk.rows(size)
     low, high = np.searchsorted(struck.gpus, [size.low, size.high], side="right")

@@ -75,7 +75,7 @@ def library_goodput(
     numbers = np.asarray(step_numbers, dtype=np.int64)[order]
     total = (now if job_end is None else job_end) - min(job_starts)
     custom = [event for event in events if event[0] not in {*WHOLE, DATA}]
-    log = _Log(numbers, starts, custom)
+    log = _LibraryAccount(numbers, starts, custom)
     breaks = _disruptions(numbers)
     log.book_segments(breaks, sorted(job_starts))
     saved = _of_steps(saves)
@@ -102,7 +102,7 @@ def _disruptions(numbers: Longs) -> list[int]:
     return segment_starts
 
 
-class _Log:
+class _LibraryAccount:
     """The account of one job while it is being made, as the library makes it."""
 
     def __init__(self, numbers: Longs, starts: Floats, custom: Sequence[Event]) -> None:

@@ -107,7 +107,7 @@ def job_goodput(
     starts = np.asarray(step_starts, dtype=float)[order]
     numbers = np.asarray(step_numbers, dtype=np.int64)[order]
     inside = (starts >= began) & (starts <= ended)
-    account = _Account(numbers[inside], starts[inside], began, max(ended - began, 0.0))
+    account = _JobAccount(numbers[inside], starts[inside], began, max(ended - began, 0.0))
     account.book_steps(events)
     account.book_recoveries(sorted(job_starts))
     account.book_last_step(job_end)
@@ -116,7 +116,7 @@ def job_goodput(
     return account.closed([f"steps outside the job, left out: {outside}"] if outside else [])
 
 
-class _Account:
+class _JobAccount:
     """The account of one job while it is being made."""
 
     def __init__(self, numbers: Longs, starts: Floats, began: float, total: float) -> None:

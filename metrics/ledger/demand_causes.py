@@ -226,7 +226,9 @@ class _Partitions:
         flags = {}
         for lane, requests in self._kinds.items():
             here = np.flatnonzero(self._members[lane][home])
-            pool = _Pool(first[here], last[here], pieces["gpus"].to_numpy()[here], self._block[home[here]], len(grid))
+            pool = _IdlePool(
+                first[here], last[here], pieces["gpus"].to_numpy()[here], self._block[home[here]], len(grid)
+            )
             pool.blocks_known = bool((self._block[self._members[lane]] >= 0).all())
             flags[lane] = _flags_of_waiting(
                 pool, [kind for kind in requests.iter_rows(named=True) if kind["kind"] in spans], spans
@@ -251,7 +253,7 @@ def _flags(homes: pl.Series | list[int], many: int) -> Flags:
     return flags
 
 
-class _Pool:
+class _IdlePool:
     """The idle GPUs of a partition over time; moments are places in a grid."""
 
     def __init__(self, first: Longs, last: Longs, gpus: Longs, block: Longs, length: int) -> None:
@@ -301,7 +303,7 @@ _COLUMNS: Final = 4096
 
 
 def _flags_of_waiting(
-    pool: _Pool, kinds: list[dict[str, int]], spans: dict[int, tuple[Longs, Longs]]
+    pool: _IdlePool, kinds: list[dict[str, int]], spans: dict[int, tuple[Longs, Longs]]
 ) -> npt.NDArray[np.uint8]:
     """What is true of the jobs that wait for a partition, at each moment of the grid; bits as above."""
     flags = np.zeros(len(pool.total), dtype=np.uint8)

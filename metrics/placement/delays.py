@@ -20,7 +20,7 @@ import polars as pl
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.metric import Metric
-from metrics.placement.spans import Cluster, counts_at, since_us
+from metrics.placement.spans import NodePlaces, counts_at, since_us
 from metrics.wait_reasons import BY_A_RULE, NOT_WAITING
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _SEVERAL: Final = ","
 
 
 def by_outages(
-    attempts: pl.DataFrame, cluster: Cluster, *, since: datetime, until: datetime
+    attempts: pl.DataFrame, cluster: NodePlaces, *, since: datetime, until: datetime
 ) -> tuple[pl.DataFrame, int]:
     """Jobs that waited for nodes out of service.
 
@@ -101,7 +101,7 @@ def _waits(attempts: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     )
 
 
-def _delayed(queries: pl.DataFrame, cluster: Cluster) -> Longs:
+def _delayed(queries: pl.DataFrame, cluster: NodePlaces) -> Longs:
     """Microseconds of each wait in which only nodes out of service were missing; all of one partition and shape."""
     first = queries.row(0, named=True)
     partition, each = (first["cluster"], first["partition"]), int(first["each"])

@@ -97,7 +97,7 @@ def spans(
     Returns:
         `SPANS`, by start.
     """
-    cluster = Cluster(attempt_nodes, places, nodes, inventory, node_states)
+    cluster = NodePlaces(attempt_nodes, places, nodes, inventory, node_states)
     held = cluster.held.filter(pl.col("gpus") > 0)
     first, last = since_us(since), since_us(until)
     shape = held.group_by(_KEY).agg(
@@ -163,7 +163,7 @@ def least_groups(counts: Longs, needed: Longs, segment: Longs) -> Longs:
     return np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, 0).astype(np.int64)
 
 
-class Cluster:
+class NodePlaces:
     """Nodes by number: their places, partitions, and when how many of their GPUs were free."""
 
     def __init__(

@@ -63,11 +63,11 @@ def _of_recipe(recipe: pl.DataFrame) -> list[dict[str, Any]]:
     times = timed(recipe)
     reached = {gpus: time_to_train(rows) for (gpus,), rows in times.group_by("n_gpus", maintain_order=True)}
     in_time = set(times["run_id"])
-    ordered = [_Size.of(runs, times, in_time) for runs in sizes(recipe)]
+    ordered = [_SizeRuns.of(runs, times, in_time) for runs in sizes(recipe)]
     return [_row(size, ordered[:at], reached) for at, size in enumerate(ordered)]
 
 
-class _Size(NamedTuple):
+class _SizeRuns(NamedTuple):
     """The runs of a size of a recipe, and what each pair of sizes asks of them, made once.
 
     Attributes:
@@ -89,7 +89,7 @@ class _Size(NamedTuple):
     seconds: Estimate | None
 
     @classmethod
-    def of(cls, runs: pl.DataFrame, times: pl.DataFrame, in_time: Collection[str]) -> _Size:
+    def of(cls, runs: pl.DataFrame, times: pl.DataFrame, in_time: Collection[str]) -> _SizeRuns:
         """A size.
 
         Args:
@@ -105,7 +105,7 @@ class _Size(NamedTuple):
         return cls(runs, gpus, batch, learning_rate, rate(runs), own.height, time_to_train(own))
 
 
-def _row(size: _Size, smaller: Sequence[_Size], times: Mapping[float, Estimate | None]) -> dict[str, Any]:
+def _row(size: _SizeRuns, smaller: Sequence[_SizeRuns], times: Mapping[float, Estimate | None]) -> dict[str, Any]:
     runs, batch = size.runs, size.batch
     steps, wall_s, flop, peak = runs.select(pl.col("n", "wall_s", "flop", "peak_flop").sum()).row(0)
     first = smaller[0] if smaller else size
@@ -129,7 +129,9 @@ def _row(size: _Size, smaller: Sequence[_Size], times: Mapping[float, Estimate |
     return row | _efficiencies(size, smaller, times)
 
 
-def _efficiencies(size: _Size, smaller: Sequence[_Size], times: Mapping[float, Estimate | None]) -> dict[str, Any]:
+def _efficiencies(
+    size: _SizeRuns, smaller: Sequence[_SizeRuns], times: Mapping[float, Estimate | None]
+) -> dict[str, Any]:
     """The efficiencies over the smallest size that is comparable.
 
     Args:

@@ -67,7 +67,7 @@ def token_times(steps: pl.DataFrame, tokens: float) -> pl.DataFrame:
     )
 
 
-def whole(runs: pl.DataFrame) -> pl.DataFrame:
+def whole_runs(runs: pl.DataFrame) -> pl.DataFrame:
     """Runs that trained with one recipe on one number of GPUs from their first kept step to the last, a row each.
 
     Args:
@@ -80,7 +80,7 @@ def whole(runs: pl.DataFrame) -> pl.DataFrame:
 
 def timed(runs: pl.DataFrame) -> pl.DataFrame:
     """The whole runs that reached the target: of no others a time belongs to one size."""
-    return whole(runs).filter(pl.col("seconds").is_not_null())
+    return whole_runs(runs).filter(pl.col("seconds").is_not_null())
 
 
 def time_to_train(runs: pl.DataFrame) -> Estimate | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from metrics.statistics import FloatArray
     from metrics.stragglers.dependencies import Dependencies
-    from metrics.stragglers.operations import Trace
+    from metrics.stragglers.operations import OperationTrace
 
 LONGER: Final = 1.5
 """Times the usual seconds from which on a link is named."""
@@ -64,7 +64,7 @@ class Link(NamedTuple):
     share: float
 
 
-def passes(trace: Trace) -> Passes | None:
+def passes(trace: OperationTrace) -> Passes | None:
     """How passes scatter; None without micro-batches of both, or where none differs from the others."""
     pairs = [*_passes_of_chunks(trace)]
     if not pairs:
@@ -76,7 +76,7 @@ def passes(trace: Trace) -> Passes | None:
     return Passes(float((forward * backward).mean() / (deviations[0] * deviations[1])), *deviations)
 
 
-def _passes_of_chunks(trace: Trace) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _passes_of_chunks(trace: OperationTrace) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Seconds of the forward and of the backward passes of each model chunk, in the order of micro-batches."""
     seconds = trace.ended - trace.started
     for stage in trace.stages:
@@ -94,7 +94,7 @@ def _scatter(seconds: FloatArray) -> FloatArray:
     return off.ravel()
 
 
-def host_delay_s(trace: Trace, dependencies: Dependencies) -> float:
+def host_delay_s(trace: OperationTrace, dependencies: Dependencies) -> float:
     """Seconds of a step for which the most delayed worker's host was late; mean over the steps.
 
     They are the greater of two: in which no operation of the worker is under way, and by which its computations begin
@@ -104,7 +104,7 @@ def host_delay_s(trace: Trace, dependencies: Dependencies) -> float:
     return max(float(delay.mean(axis=0).max()) for both in delays for delay in both)
 
 
-def _idle(trace: Trace, stage: int) -> FloatArray:
+def _idle(trace: OperationTrace, stage: int) -> FloatArray:
     """Seconds between the first and the last operation of a worker in which none is under way, by step and rank."""
     mine = [at for at, operation in enumerate(trace.operations) if operation.stage == stage]
     order = np.argsort(trace.started[mine], axis=0, kind="stable")
@@ -114,7 +114,7 @@ def _idle(trace: Trace, stage: int) -> FloatArray:
     return gaps
 
 
-def _late(trace: Trace, dependencies: Dependencies, stage: int) -> FloatArray:
+def _late(trace: OperationTrace, dependencies: Dependencies, stage: int) -> FloatArray:
     """Seconds by which computations begin after what they wait for, by step and rank."""
     late: FloatArray = np.zeros(trace.started.shape[1:])
     for at in of_kind(trace, *COMPUTE, stage=stage):
@@ -124,7 +124,7 @@ def _late(trace: Trace, dependencies: Dependencies, stage: int) -> FloatArray:
     return late
 
 
-def slowest_link(trace: Trace, own_s: FloatArray) -> Link | None:
+def slowest_link(trace: OperationTrace, own_s: FloatArray) -> Link | None:
     """The place whose transfers take most of what all take beyond the usual of their kind.
 
     Of places that explain as much the first counts: the ranks of a stage, two neighbouring stages of a rank, what a
@@ -149,7 +149,7 @@ _Key = tuple[str, int, int | None]
 """Kind, stage that receives or whose ranks take part, and data-parallel rank; None: all of them."""
 
 
-def _seconds_of_links(trace: Trace, own_s: FloatArray) -> dict[_Key, tuple[float, float]]:
+def _seconds_of_links(trace: OperationTrace, own_s: FloatArray) -> dict[_Key, tuple[float, float]]:
     """What transfers take, and what so many of their kind usually do; of sends and receives as the receiver has it."""
     seconds: dict[_Key, tuple[float, float]] = {}
     for kind in COMMUNICATION:
@@ -163,7 +163,7 @@ def _seconds_of_links(trace: Trace, own_s: FloatArray) -> dict[_Key, tuple[float
     return seconds
 
 
-def _places(trace: Trace) -> Iterator[tuple[str, list[_Key]]]:
+def _places(trace: OperationTrace) -> Iterator[tuple[str, list[_Key]]]:
     """Places that share a link, the narrowest first, with what goes over it."""
     collectives = [kind for kind in COMMUNICATION if kind not in SENDS_AND_RECEIVES]
     for stage in trace.stages:

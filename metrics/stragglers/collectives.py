@@ -42,7 +42,7 @@ _SESSION: Final = ("run_id", "session", "job_id")
 _HANG: Final = (*_SESSION, "hang")
 
 
-def hangs(dumps: pl.DataFrame) -> pl.DataFrame:
+def find_hangs(dumps: pl.DataFrame) -> pl.DataFrame:
     """Hangs that dumps tell of.
 
     Args:
@@ -107,7 +107,7 @@ def _first(free: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reason() -> pl.Expr:
-    """The sentence, of what `hangs` has put together."""
+    """The sentence, of what `find_hangs` has put together."""
     place = pl.when(pl.col("last_node").is_not_null()).then(pl.format(" on {}", "last_node")).otherwise(pl.lit(""))
     more = pl.when(pl.col("n_last") > 1).then(pl.format(" (and {} more)", pl.col("n_last") - 1)).otherwise(pl.lit(""))
     what = pl.coalesce(pl.format("{} {}", "operation", _whole("number")), pl.lit("a collective"))

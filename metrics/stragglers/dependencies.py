@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metrics.statistics import FloatArray
-    from metrics.stragglers.operations import Trace
+    from metrics.stragglers.operations import OperationTrace
 
 CLOCK_TOLERANCE_S: Final = 5e-4
 """By so much clocks of two streams may disagree."""
 
 
-class Group(NamedTuple):
+class TransferGroup(NamedTuple):
     """Operations that transfer together once all have started; `across_ranks`: on all data-parallel ranks."""
 
     members: tuple[int, ...]
@@ -55,11 +55,11 @@ class Dependencies(NamedTuple):
     """
 
     before: tuple[tuple[int, ...], ...]
-    groups: tuple[Group, ...]
+    groups: tuple[TransferGroup, ...]
     order: tuple[int, ...]
 
 
-def dependencies(trace: Trace) -> Dependencies:
+def dependencies(trace: OperationTrace) -> Dependencies:
     """Those of the operations of a trace.
 
     Raises:
@@ -77,7 +77,7 @@ def dependencies(trace: Trace) -> Dependencies:
     return Dependencies(edges, tuple(groups), _order(edges, groups))
 
 
-def _edges(trace: Trace) -> Iterator[tuple[int, int]]:
+def _edges(trace: OperationTrace) -> Iterator[tuple[int, int]]:
     """Pairs of (first, then), of each stage's streams and of what follows the last computation."""
     for stage in trace.stages:
         computes = of_kind(trace, *COMPUTE, stage=stage)
@@ -94,7 +94,7 @@ def _chain(operations: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield from pairwise(operations)
 
 
-def _first_backward(trace: Trace, stage: int, computes: list[int]) -> Iterator[tuple[int, int]]:
+def _first_backward(trace: OperationTrace, stage: int, computes: list[int]) -> Iterator[tuple[int, int]]:
     """The first backward transfers are launched after the last but one computation before the first backward one."""
     kinds = [trace.operations[at].kind for at in computes]
     first = kinds.index("backward-compute") if "backward-compute" in kinds else 0
@@ -104,7 +104,7 @@ def _first_backward(trace: Trace, stage: int, computes: list[int]) -> Iterator[t
                 yield computes[first - 2], at
 
 
-def _gathered(trace: Trace, stage: int) -> Iterator[tuple[int, int]]:
+def _gathered(trace: OperationTrace, stage: int) -> Iterator[tuple[int, int]]:
     """The first forward computation of a model chunk waits for the last gathering of its parameters."""
     last = {trace.chunks[at]: at for at in of_kind(trace, GATHER, stage=stage)}
     for chunk, gather in last.items():
@@ -112,11 +112,11 @@ def _gathered(trace: Trace, stage: int) -> Iterator[tuple[int, int]]:
             yield gather, at
 
 
-def _of_chunk(trace: Trace, kind: str, stage: int, chunk: int) -> list[int]:
+def _of_chunk(trace: OperationTrace, kind: str, stage: int, chunk: int) -> list[int]:
     return [at for at in of_kind(trace, kind, stage=stage) if trace.chunks[at] == chunk]
 
 
-def _after_computation(trace: Trace, stage: int, computes: list[int]) -> Iterator[tuple[int, int]]:
+def _after_computation(trace: OperationTrace, stage: int, computes: list[int]) -> Iterator[tuple[int, int]]:
     """Reductions, clipping, optimizer; where reductions overlap with computation each follows its own chunk."""
     collect, scatters = of_kind(trace, COLLECT, stage=stage), of_kind(trace, SCATTER, stage=stage)
     reductions = [at for kind in (LAYERNORM, EMBEDDING) for at in of_kind(trace, kind, stage=stage)]
@@ -129,7 +129,7 @@ def _after_computation(trace: Trace, stage: int, computes: list[int]) -> Iterato
     yield from _chain([*computes[-1:], *collect, *tail, *ends])
 
 
-def _scattered(trace: Trace, stage: int, scatters: list[int]) -> Iterator[tuple[int, int]]:
+def _scattered(trace: OperationTrace, stage: int, scatters: list[int]) -> Iterator[tuple[int, int]]:
     """The first scattering of a chunk's gradients waits for the chunk's last backward computation."""
     first = {trace.chunks[at]: at for at in reversed(scatters)}
     for chunk, scatter in first.items():
@@ -154,7 +154,7 @@ class _Transfer(NamedTuple):
             yield self.previous, at
 
 
-def _transfers(trace: Trace, stage: int) -> Iterator[tuple[int, _Transfer]]:
+def _transfers(trace: OperationTrace, stage: int) -> Iterator[tuple[int, _Transfer]]:
     """The sends and receives of a stage that belong to a computation, in order.
 
     Profilers also record transfers that were never launched, at the beginning or end of a step: those wait for none.
@@ -179,7 +179,7 @@ def _transfers(trace: Trace, stage: int) -> Iterator[tuple[int, _Transfer]]:
                 yield at, _Transfer(way == "send", computes[number], computes[number - 1] if number else None, peer)
 
 
-def _launched(trace: Trace, stage: int, kind: str, computes: list[int]) -> list[int]:
+def _launched(trace: OperationTrace, stage: int, kind: str, computes: list[int]) -> list[int]:
     """Those that start before the last computation does (receives), or end after the first one does (sends)."""
     every = of_kind(trace, kind, stage=stage)
     if not every or not computes:
@@ -197,7 +197,7 @@ def _typical(times: FloatArray, operations: list[int]) -> FloatArray:
     return means
 
 
-def _pairs(trace: Trace, transfers: dict[int, _Transfer]) -> Iterator[Group]:
+def _pairs(trace: OperationTrace, transfers: dict[int, _Transfer]) -> Iterator[TransferGroup]:
     """Each send with its receive: the k-th of one stage with the k-th of the other; others stand alone.
 
     Raises:
@@ -216,20 +216,20 @@ def _pairs(trace: Trace, transfers: dict[int, _Transfer]) -> Iterator[Group]:
             raise ValueError(
                 f"stage {stage} sends {len(sends)} times by {kind}, and stage {peer} receives {len(receives)}"
             )
-        yield from (Group(pair, across_ranks=False) for pair in zip(sends, receives, strict=True))
+        yield from (TransferGroup(pair, across_ranks=False) for pair in zip(sends, receives, strict=True))
     alone = (at for at in of_kind(trace, *SENDS_AND_RECEIVES) if at not in transfers or transfers[at].peer is None)
-    yield from (Group((at,), across_ranks=False) for at in alone)
+    yield from (TransferGroup((at,), across_ranks=False) for at in alone)
 
 
-def _collectives(trace: Trace) -> Iterator[Group]:
+def _collectives(trace: OperationTrace) -> Iterator[TransferGroup]:
     """Gathers and scatters over the ranks of a stage, embeddings over two stages, clipping over all workers."""
-    yield from (Group((at,), across_ranks=True) for at in of_kind(trace, GATHER, SCATTER, SEPARATE))
+    yield from (TransferGroup((at,), across_ranks=True) for at in of_kind(trace, GATHER, SCATTER, SEPARATE))
     for kind, across_ranks in ((EMBEDDING, False), (CLIP, True)):
         if members := of_kind(trace, kind):
-            yield Group(tuple(members), across_ranks)
+            yield TransferGroup(tuple(members), across_ranks)
 
 
-def _order(before: tuple[tuple[int, ...], ...], groups: list[Group]) -> tuple[int, ...]:
+def _order(before: tuple[tuple[int, ...], ...], groups: list[TransferGroup]) -> tuple[int, ...]:
     """Raises ValueError: operations wait for each other in a circle."""
     group_of = {at: group for group in groups for at in group.members}
     after: dict[int, list[int]] = defaultdict(list)

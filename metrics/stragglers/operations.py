@@ -44,7 +44,7 @@ class Operation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trace:
+class OperationTrace:
     """A trace of complete steps.
 
     Attributes:
@@ -83,7 +83,7 @@ class Trace:
         return last - first
 
 
-def trace(rows: pl.DataFrame) -> Trace:
+def trace(rows: pl.DataFrame) -> OperationTrace:
     """Arrange the rows of a trace by operation, step and rank.
 
     A step counts if it has the operations that most steps have, each once on every rank with a time.
@@ -113,7 +113,7 @@ def trace(rows: pl.DataFrame) -> Trace:
     shape = (template.height, complete.height, ranks.len())
     started = ordered["started_s"].to_numpy().reshape(shape)
     started = started - started.min(axis=(0, 2), keepdims=True)
-    return Trace(
+    return OperationTrace(
         operations=tuple(Operation(*row) for row in template.select(_KEY).iter_rows()),
         chunks=tuple(template["chunk"]),
         places=tuple(template["place"]),
@@ -177,7 +177,7 @@ def _complete_steps(rows: pl.DataFrame, template: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def of_kind(every: Trace, *kinds: str, stage: int | None = None) -> list[int]:
+def of_kind(every: OperationTrace, *kinds: str, stage: int | None = None) -> list[int]:
     """Numbers of the operations of these kinds, of one stage or of all, in the order in which they start.
 
     The order is that of the mean start over steps and ranks; ties go by number.

@@ -8,14 +8,14 @@ import numpy as np
 
 if TYPE_CHECKING:
     from metrics.statistics import FloatArray
-    from metrics.stragglers.dependencies import Dependencies, Group
-    from metrics.stragglers.operations import Trace
+    from metrics.stragglers.dependencies import Dependencies, TransferGroup
+    from metrics.stragglers.operations import OperationTrace
 
 CLOCK_TOLERANCE_S: Final = 1e-2
 """A transfer that ends earlier than this before all its sides have started is a fault of clocks; it took no time."""
 
 
-def own_times(trace: Trace, dependencies: Dependencies) -> FloatArray:
+def own_times(trace: OperationTrace, dependencies: Dependencies) -> FloatArray:
     """Seconds that each operation takes by itself, without waiting; shape (operations, steps, ranks).
 
     A computation takes its duration, a transfer the time since the last of its sides started.
@@ -28,13 +28,13 @@ def own_times(trace: Trace, dependencies: Dependencies) -> FloatArray:
     return own
 
 
-def _latest(started: FloatArray, group: Group) -> FloatArray:
+def _latest(started: FloatArray, group: TransferGroup) -> FloatArray:
     axes = (0, 2) if group.across_ranks else 0
     latest: FloatArray = started.max(axis=axes, keepdims=True)
     return latest
 
 
-def clocks_apart_s(trace: Trace, dependencies: Dependencies) -> float:
+def clocks_apart_s(trace: OperationTrace, dependencies: Dependencies) -> float:
     """By how many seconds clocks of workers disagree at least: some side of a transfer ends before another starts.
 
     The median over steps, so that single readings that are off do not count; 0 where nothing contradicts the clocks.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metrics.statistics import FloatArray
     from metrics.stragglers.clues import Link, Passes
     from metrics.stragglers.dependencies import Dependencies
-    from metrics.stragglers.operations import Trace
+    from metrics.stragglers.operations import OperationTrace
 
 Key = TypeVar("Key")
 Chosen: TypeAlias = "npt.NDArray[np.bool_]"
@@ -137,7 +137,7 @@ def what_if(rows: pl.DataFrame) -> WhatIf:
 class _Replays:
     """A trace with its dependencies: what is replayed, in which operations take other times."""
 
-    trace: Trace
+    trace: OperationTrace
     dependencies: Dependencies
 
     def __post_init__(self) -> None:

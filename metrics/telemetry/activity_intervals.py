@@ -17,7 +17,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.telemetry.rollup_fallback import with_hours
-from metrics.telemetry.sample_grid import GPU, Series, series
+from metrics.telemetry.sample_grid import GPU, SampleGrid, series
 from metrics.units import HOUR_US
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _showing_activity(samples: pl.DataFrame, idle: pl.Expr) -> pl.DataFrame:
     return samples if known.all() else samples.filter(known)
 
 
-def _of_day(day: Series, idle: pl.Expr, since_us: int, until_us: int) -> pl.DataFrame:
+def _of_day(day: SampleGrid, idle: pl.Expr, since_us: int, until_us: int) -> pl.DataFrame:
     share, is_hour = _shares(day.samples, idle)
     duration = np.rint(day.samples["interval_s"].cast(pl.Float64).to_numpy() * 1000).astype(np.int64)
     begin = day.moments
@@ -101,7 +101,7 @@ def _shares(samples: pl.DataFrame, idle: pl.Expr) -> tuple[NDArray[np.float64], 
     return both["share"].to_numpy(), both["is_hour"].to_numpy()
 
 
-def _ends(day: Series, duration_us: Ints) -> Ints:
+def _ends(day: SampleGrid, duration_us: Ints) -> Ints:
     """When rows end, microseconds since 1970: never after the GPU's next row begins."""
     following = np.empty_like(day.moments)
     following[:-1] = day.moments[1:]

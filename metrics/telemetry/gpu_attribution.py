@@ -23,7 +23,7 @@ import polars as pl
 
 from metrics.telemetry.occupancy import FAR, Holders
 from metrics.telemetry.ownership import CHOSEN, UNCLEAR, WHOLE, Ownership, ownership, user_and_partition
-from metrics.telemetry.sample_grid import Grid, Integrals, Reading, Series, grid, series, torn
+from metrics.telemetry.sample_grid import Grid, Integrals, SampledMetric, SampleGrid, grid, series, torn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -74,7 +74,7 @@ class GpuDay:
 def day_activities(
     days: Iterable[pl.DataFrame],
     held: Holders,
-    reading: Reading | Callable[[pl.DataFrame], Reading],
+    reading: SampledMetric | Callable[[pl.DataFrame], SampledMetric],
     *,
     by_gpu: bool = False,
     at_once: int = 2,
@@ -96,7 +96,7 @@ def day_activities(
         for samples in days:
             day = series(samples, following)
             following = day.firsts
-            how = reading if isinstance(reading, Reading) else reading(samples)
+            how = reading if isinstance(reading, SampledMetric) else reading(samples)
             waiting.append(pool.submit(day_activity, day, held, how, by_gpu=by_gpu))
             if len(waiting) > at_once:
                 yield waiting.popleft().result()
@@ -104,7 +104,7 @@ def day_activities(
             yield waiting.popleft().result()
 
 
-def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> GpuDay:
+def day_activity(day: SampleGrid, held: Holders, reading: SampledMetric, *, by_gpu: bool = False) -> GpuDay:
     """Attribute the samples of one day; see `day_activities`."""
     whose = ownership(day, held, *day.reach(reading))
     separate = np.full(whose.nodes.height, by_gpu)
@@ -120,7 +120,7 @@ def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool =
     )
 
 
-def _without_torn(of: Grid, held: Holders, reading: Reading) -> Grid:
+def _without_torn(of: Grid, held: Holders, reading: SampledMetric) -> Grid:
     """Samples without a known owner count as time only."""
     nobodys = torn(of, held.changes, reading.hour_s)
     if nobodys is None:
@@ -161,7 +161,7 @@ def _summed(segments: pl.DataFrame, sums: Integrals) -> pl.DataFrame:
     return pl.concat([about[segment], pl.DataFrame(columns)], how="horizontal").filter(pl.col("observed") > 0)
 
 
-def _chosen(summed: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _chosen(summed: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
     """Without GPUs that the owner did not hold: of a part of a node it held those that were busy the longest.
 
     That is by owner, node (while its inventory is the same) and day. Where GPUs were as busy, the first ones by name.
@@ -218,12 +218,12 @@ def _shared(whose: Ownership, sums: Integrals) -> pl.DataFrame:
 # --- sums by owner
 
 
-def _quantities(reading: Reading) -> list[str]:
+def _quantities(reading: SampledMetric) -> list[str]:
     names = [f"{name}_{what}" for name in ("idle", *reading.resolution) for what in ("known", "sum")]
     return ["n_samples", "observed", *names]
 
 
-def _of_attempts(own: pl.DataFrame, shared: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _of_attempts(own: pl.DataFrame, shared: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
     quantities = _quantities(reading)
     mine = own.filter(pl.col("owner") >= 0).group_by(pl.col("owner").alias("attempt")).agg(pl.col(quantities).sum())
     unknown = shared.group_by("attempt").agg(pl.col("shared").sum().alias("unattributed"), pl.col("unclear").sum())
@@ -232,7 +232,7 @@ def _of_attempts(own: pl.DataFrame, shared: pl.DataFrame, reading: Reading) -> p
     return both.filter((pl.col("observed") > 0) | (pl.col("unattributed") > 0)).sort("attempt")
 
 
-def _of_users(own: pl.DataFrame, held: Holders, reading: Reading) -> pl.DataFrame:
+def _of_users(own: pl.DataFrame, held: Holders, reading: SampledMetric) -> pl.DataFrame:
     owner = pl.col("owner")
     shared = own.filter(owner < 0).with_columns(**user_and_partition(owner, held))
     users, partitions = (held.attempts.select(f"{name}_no", name).unique(f"{name}_no") for name in _GROUP)
@@ -279,7 +279,7 @@ def _of_nodes(
     )
 
 
-def _of_gpus(own: pl.DataFrame, of: Grid, day: Series, reading: Reading) -> pl.DataFrame:
+def _of_gpus(own: pl.DataFrame, of: Grid, day: SampleGrid, reading: SampledMetric) -> pl.DataFrame:
     names = day.lanes.select(pl.all().gather(of.lane[own["lane"].to_numpy()]))
     named = pl.concat([own, names], how="horizontal")
     return (
@@ -297,7 +297,7 @@ def added_up(parts: Iterable[pl.DataFrame], by: list[str]) -> pl.DataFrame:
     return whole.group_by(by).agg(pl.exclude(by).sum()).sort(by)
 
 
-def in_units(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def in_units(sums: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
     """Sums of `Day.attempts`, `.users` or `.gpus` in seconds and units.
 
     Returns:

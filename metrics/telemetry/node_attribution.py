@@ -29,7 +29,7 @@ import polars as pl
 
 from metrics.telemetry.ownership import UNCLEAR, WHOLE, alone_or_not
 from metrics.telemetry.rollup_fallback import LONGEST_S
-from metrics.telemetry.sample_grid import HOLD_STEPS, Grid, Integrals, Series, series, torn
+from metrics.telemetry.sample_grid import HOLD_STEPS, Grid, Integrals, SampleGrid, series, torn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -103,7 +103,7 @@ def day_parts(
             yield waiting.popleft().result()
 
 
-def in_order(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> Series:
+def in_order(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> SampleGrid:
     """Samples with a value by their series, and the first ones of each."""
     return series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
 
@@ -165,12 +165,12 @@ class Seen:
 _PIECE: Final = ["owner", "place", *WHAT]
 
 
-def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s: float) -> DayParts:
+def _attribute_day(ordered: SampleGrid, occupants: Occupants, step_s: float, hour_s: float) -> DayParts:
     """Attribute some samples; see `day_parts`."""
     lanes = ordered.lanes.join(occupants.places, on="node", how="left", maintain_order="left").with_columns(
         pl.col("place").fill_null(-1), lane=pl.int_range(pl.len(), dtype=pl.Int64)
     )
-    of = _Lanes.read(ordered, lanes["place"].to_numpy(), step_s).without_torn(occupants, hour_s)
+    of = _SampleLanes.read(ordered, lanes["place"].to_numpy(), step_s).without_torn(occupants, hour_s)
     if lanes.is_empty():
         low = high = 0
     else:
@@ -202,7 +202,7 @@ def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s:
 
 
 @dataclass(frozen=True)
-class _Lanes:
+class _SampleLanes:
     """Samples as a grid of whole values, their running sums, and by lane how many parts make a unit for a second."""
 
     grid: Grid
@@ -210,7 +210,7 @@ class _Lanes:
     parts: pl.Series
 
     @classmethod
-    def read(cls, ordered: Series, place: Ints, step_s: float) -> _Lanes:
+    def read(cls, ordered: SampleGrid, place: Ints, step_s: float) -> _SampleLanes:
         """The samples of a day; `place` is the node's number by lane, or -1."""
         offset = ordered.offset.astype(np.int64)
         ts = ordered.moments // _MS
@@ -229,7 +229,7 @@ class _Lanes:
         grid = Grid(lane, place, np.ones_like(lane), offset, ts, span, {"value": whole})
         return cls(grid, Integrals(grid), pl.Series(np.ldexp(np.full(len(place), float(_MS)), shift)))
 
-    def without_torn(self, occupants: Occupants, hour_s: float) -> _Lanes:
+    def without_torn(self, occupants: Occupants, hour_s: float) -> _SampleLanes:
         """With `torn` and `torn_value` in addition, of samples whose owner is unknown, if any."""
         split = torn(self.grid, occupants.changes, hour_s)
         if split is None:
@@ -237,7 +237,7 @@ class _Lanes:
         values = self.grid.values | {
             "torn": split.astype(np.int64), "torn_value": np.where(split, self.grid.values["value"], 0)}  # fmt: skip
         grid = replace(self.grid, values=values)
-        return _Lanes(grid, Integrals(grid), self.parts)
+        return _SampleLanes(grid, Integrals(grid), self.parts)
 
     def between(self, lane: Ints, begin: Ints, end: Ints) -> dict[str, Ints]:
         """Sums over time: `observed`, `value`, and what of these is `torn`, `torn_value`."""
@@ -268,8 +268,8 @@ def _interval(samples: pl.DataFrame, step_s: float) -> Ints:
     return samples.select(known.fill_null(longest).alias("interval"))["interval"].to_numpy()
 
 
-def _summed(pieces: pl.DataFrame, of: _Lanes) -> pl.DataFrame:
-    """Sums of each piece of a `place` and lane of it: what the piece is, `lane`, and `_Lanes.between` (whole)."""
+def _summed(pieces: pl.DataFrame, of: _SampleLanes) -> pl.DataFrame:
+    """Sums of each piece of a `place` and lane of it: what the piece is, `lane`, and `_SampleLanes.between` (whole)."""
     piece, lane = _with_lanes(pieces["place"].to_numpy(), of.grid.place)
     if not len(piece):
         none = pl.lit(0, dtype=pl.Int64)
@@ -303,7 +303,7 @@ def _with_lanes(place: Ints, of_lane: Ints) -> tuple[Ints, Ints]:
 
 
 def _of_nodes(
-    lanes: pl.DataFrame, of: _Lanes, alone: pl.DataFrame, several: pl.DataFrame, occupants: Occupants
+    lanes: pl.DataFrame, of: _SampleLanes, alone: pl.DataFrame, several: pl.DataFrame, occupants: Occupants
 ) -> pl.DataFrame:
     """`Day.nodes`."""
     check = pl.col("owner").is_in(occupants.checks.implode())

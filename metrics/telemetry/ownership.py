@@ -29,7 +29,7 @@ from metrics.units import HOUR_S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from metrics.telemetry.sample_grid import Series
+    from metrics.telemetry.sample_grid import SampleGrid
 
     Ints = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class Ownership:
     segments: pl.DataFrame
 
 
-def ownership(day: Series, held: Holders, low: int, high: int) -> Ownership:
+def ownership(day: SampleGrid, held: Holders, low: int, high: int) -> Ownership:
     """Whose the samples of a day are.
 
     Args:
@@ -115,7 +115,7 @@ def attempt_hours(hours: pl.DataFrame, held: Holders) -> pl.DataFrame:
     return day.samples.filter(pl.Series(within)).with_columns(attempt=merged["owner"].gather(row[within]))
 
 
-def _nodes(day: Series, places: pl.DataFrame) -> pl.DataFrame:
+def _nodes(day: SampleGrid, places: pl.DataFrame) -> pl.DataFrame:
     """The places, and after them the nodes that only samples name: `node`, `place`."""
     more = day.lanes.select("node").unique().join(places, on="node", how="anti").sort("node")
     numbered = more.with_columns(pl.int_range(places.height, places.height + pl.len(), dtype=pl.Int64).alias("place"))

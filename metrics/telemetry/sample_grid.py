@@ -51,7 +51,7 @@ _BLOCK: Final = 1 << 17
 
 
 @dataclass(frozen=True)
-class Reading:
+class SampledMetric:
     """What is read from samples.
 
     Attributes:
@@ -89,7 +89,7 @@ def inactive(tensor: float, gr_engine: float, gpu_util: float) -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class Series:
+class SampleGrid:
     """Samples of a cluster by GPU (or whatever else is a lane) and time, each time once.
 
     Attributes:
@@ -111,7 +111,7 @@ class Series:
         """The lanes and `first`: microseconds at which the first sample of each begins."""
         return self.lanes.with_columns(first=self.moments[self.offset[:-1]])
 
-    def reach(self, reading: Reading) -> tuple[int, int]:
+    def reach(self, reading: SampledMetric) -> tuple[int, int]:
         """The first and last moment that samples may cover, milliseconds since 1970."""
         if not len(self.moments):
             return 0, 0
@@ -126,12 +126,12 @@ GPU: Final = ("node", "gpu")
 """Columns that name a GPU."""
 
 
-def series(samples: pl.DataFrame, following: pl.DataFrame | None = None, *, by: tuple[str, ...] = GPU) -> Series:
+def series(samples: pl.DataFrame, following: pl.DataFrame | None = None, *, by: tuple[str, ...] = GPU) -> SampleGrid:
     """Put samples in order. Of those of a lane with the same `ts` the largest values count.
 
     Args:
         samples: the columns of `by`, `ts` and values, in any order.
-        following: `Series.firsts` of the samples after these, where known.
+        following: `SampleGrid.firsts` of the samples after these, where known.
         by: columns that name a lane.
     """
     ordered = _in_order(samples, following, by)
@@ -143,7 +143,7 @@ def series(samples: pl.DataFrame, following: pl.DataFrame | None = None, *, by: 
     return ordered
 
 
-def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None, by: tuple[str, ...]) -> Series | None:
+def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None, by: tuple[str, ...]) -> SampleGrid | None:
     """Samples as they are stored, sorted; None for any other order."""
     # Runs of equal names are found much faster than each name is compared or looked up.
     runs = [np.cumsum(samples[name].rle().struct.field("len").to_numpy(), dtype=np.int64) for name in by]
@@ -154,7 +154,7 @@ def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None, by: tuple[s
     later[offset[1:-1] - 1] = True
     if not later.all() or not lanes.equals(lanes.unique().sort(by)):
         return None
-    return Series(samples, lanes, offset, moments, _following(lanes, following))
+    return SampleGrid(samples, lanes, offset, moments, _following(lanes, following))
 
 
 def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
@@ -197,7 +197,7 @@ class Grid:
         return np.diff(self.offset)
 
 
-def grid(ordered: Series, place: Ints, separate: NDArray[np.bool_], reading: Reading) -> Grid:
+def grid(ordered: SampleGrid, place: Ints, separate: NDArray[np.bool_], reading: SampledMetric) -> Grid:
     """The quantities of samples, with all GPUs of a node put together where they have samples at the same times.
 
     Args:
@@ -212,7 +212,7 @@ def grid(ordered: Series, place: Ints, separate: NDArray[np.bool_], reading: Rea
     return _joined(parts) if parts else _block(ordered, slice(0, 0), place, reading)
 
 
-def _blocks(ordered: Series, place: Ints) -> Iterator[slice]:
+def _blocks(ordered: SampleGrid, place: Ints) -> Iterator[slice]:
     """Lanes in blocks of whole nodes."""
     heads = np.append(np.flatnonzero(np.diff(place, prepend=-1)), len(place))
     begin = 0
@@ -222,7 +222,7 @@ def _blocks(ordered: Series, place: Ints) -> Iterator[slice]:
             begin = end
 
 
-def _block(ordered: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
+def _block(ordered: SampleGrid, lanes: slice, place: Ints, reading: SampledMetric) -> Grid:
     offset = ordered.offset[lanes.start : lanes.stop + 1]
     rows = slice(int(offset[0]), int(offset[-1]))
     samples = ordered.samples[rows]
@@ -256,7 +256,7 @@ def _whole(column: pl.Series, parts: int) -> tuple[NDArray[np.bool_], Floats]:
     return known, value
 
 
-def _covered_ms(samples: pl.DataFrame, reading: Reading) -> Ints | np.int64:
+def _covered_ms(samples: pl.DataFrame, reading: SampledMetric) -> Ints | np.int64:
     """Milliseconds that samples cover by their own `interval_s`, else the most that they may; one number if equal."""
     longest = round(reading.step_s * HOLD_STEPS * 1000)
     if "interval_s" not in samples.columns:

@@ -83,7 +83,7 @@ SLURM: Final = "slurm"
 JOBSTATS: Final = "jobstats"
 
 
-def placed(steps: pl.DataFrame) -> pl.DataFrame:
+def assign_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Steps with the one attempt that each belongs to, as `STEPS`: of attempts that meet in a second the later one.
 
     Args:

@@ -17,7 +17,7 @@ from queries.copying import AttachedCopy, Copied
 from queries.errors import NoWarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import engine, fence, locks, markers, origins, spans
-from queries.lake.spans import Span
+from queries.lake.spans import MonthSpan
 from queries.lake.storage import origin_of, storage_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from queries.integrity import File
+    from queries.integrity import ManifestFile
     from queries.lake.address import Address
     from queries.lake.catalogue import Catalogue, CatalogueFile
     from queries.lake.storage import Storage
@@ -47,10 +47,10 @@ class LakeState:
     known: frozenset[str] = frozenset()
     others: Mapping[str, str] = field(default_factory=dict)
 
-    def spans(self, table: str) -> list[Span]:
+    def spans(self, table: str) -> list[MonthSpan]:
         """The spans of a table that it has."""
         mine = (entry for entry in self.entries if entry.table == table)
-        return [Span(entry.table, entry.cluster, entry.span, entry.rows, entry.digest) for entry in mine]
+        return [MonthSpan(entry.table, entry.cluster, entry.span, entry.rows, entry.digest) for entry in mine]
 
 
 def push(
@@ -188,10 +188,10 @@ class _Push:
 
     def _differing(
         self, state: LakeState
-    ) -> tuple[dict[str, tuple[Span, str]], dict[str, tuple[File, int]], list[CatalogueFile]]:
+    ) -> tuple[dict[str, tuple[MonthSpan, str]], dict[str, tuple[ManifestFile, int]], list[CatalogueFile]]:
         """Files to write, by name: those of spans (with their tables) and those of samples; and those that go."""
         stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.entries if e.digest}
-        fresh: dict[str, tuple[Span, str]] = {}
+        fresh: dict[str, tuple[MonthSpan, str]] = {}
         for number, table in enumerate(self._shapes):
             self._report("compare", number, len(self._shapes))
             for span in self._spans(table, state):
@@ -209,7 +209,7 @@ class _Push:
         old = [entry for entry in stored.values() if entry.table != catalogues.ORIGINS]
         return fresh, samples, [*old, *there.values()]
 
-    def _spans(self, table: str, state: LakeState) -> list[Span]:
+    def _spans(self, table: str, state: LakeState) -> list[MonthSpan]:
         """The spans of a table: those that may have changed are read, the others are as the lake has them.
 
         The number of rows is compared in any case: where it is another, the whole table is read.
@@ -249,7 +249,9 @@ class _Push:
             storage.remove(sorted(loose - set(wanted)))
         return loose & set(wanted)
 
-    def _write_spans(self, storage: Storage, fresh: Mapping[str, tuple[Span, str]], loose: Collection[str]) -> None:
+    def _write_spans(
+        self, storage: Storage, fresh: Mapping[str, tuple[MonthSpan, str]], loose: Collection[str]
+    ) -> None:
         for name, (span, table) in fresh.items():
             shape = self._shapes[table]
             left = name in loose and storage.local
@@ -259,8 +261,10 @@ class _Push:
             self._count(table, span.rows)
             self._advance(table.removeprefix("main."), span.rows)
 
-    def _write_samples(self, storage: Storage, samples: Mapping[str, tuple[File, int]], loose: Collection[str]) -> None:
-        def write(item: tuple[str, tuple[File, int]]) -> tuple[File, int]:
+    def _write_samples(
+        self, storage: Storage, samples: Mapping[str, tuple[ManifestFile, int]], loose: Collection[str]
+    ) -> None:
+        def write(item: tuple[str, tuple[ManifestFile, int]]) -> tuple[ManifestFile, int]:
             name, (file, rows) = item
             if not (name in loose and storage.has(name, file.sha256)):
                 integrity.require(self._source.root, [file])
@@ -286,7 +290,7 @@ class _Push:
             self._taken.tables.add(table)
             self._taken.rows += rows
 
-    def _count_file(self, file: File, rows: int) -> None:
+    def _count_file(self, file: ManifestFile, rows: int) -> None:
         self._taken.files += 1
         self._taken.bytes += file.bytes
         self._taken.rows += rows

@@ -12,7 +12,7 @@ from queries.reader import Reader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from queries.integrity import File
+    from queries.integrity import ManifestFile
 
 
 class LakeReader(Reader):
@@ -27,7 +27,7 @@ class LakeReader(Reader):
         """The last commit of the warehouse that this copy is of; None if it is of several."""
         return self._about().get("token")
 
-    def have(self, files: Sequence[File]) -> None:
+    def have(self, files: Sequence[ManifestFile]) -> None:
         """Have files of samples be readable below the directory."""
         missing = [file for file in files if not (self.root / file.path).exists()]
         if not missing:
@@ -39,12 +39,12 @@ class LakeReader(Reader):
             named = [(f"{origins[file.cluster]}/{file.path}", self.root / file.path) for file in missing]
             snapshot.fetch(storage, named)
 
-    def require(self, files: Sequence[File]) -> None:
+    def require(self, files: Sequence[ManifestFile]) -> None:
         """Fetch files, and have every one be as it was written."""
         self.have(files)
         super().require(files)
 
-    def files_here(self) -> list[File]:
+    def files_here(self) -> list[ManifestFile]:
         """Files of samples that are below the directory: those of a bucket are fetched when they are read."""
         return [file for file in self.files() if (self.root / file.path).exists()]
 

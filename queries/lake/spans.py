@@ -27,7 +27,7 @@ NOT_SPANS: Final = frozenset({"main.meta"})
 
 
 @dataclass(frozen=True)
-class Span:
+class MonthSpan:
     """Rows of a table, a cluster and a month."""
 
     table: str
@@ -54,7 +54,7 @@ def shape_in_lake(shape: Shape) -> Shape:
 
 def of_table(
     connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, *, months: Collection[str] = (WHOLE,)
-) -> list[Span]:
+) -> list[MonthSpan]:
     """The spans of a table of an attached warehouse.
 
     Args:
@@ -69,7 +69,7 @@ def of_table(
         f'FROM "{database}".{shape.sql} WHERE {shape.rows} AND ({which}) '
         "GROUP BY ALL HAVING COUNT(*) > 0 ORDER BY ALL"
     )
-    return [Span(shape.name, *row) for row in found.fetchall()]
+    return [MonthSpan(shape.name, *row) for row in found.fetchall()]
 
 
 def height(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> int:
@@ -79,7 +79,9 @@ def height(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -
     return 0 if row is None else int(row[0])
 
 
-def write(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, span: Span, file: Path | str) -> None:
+def write(
+    connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, span: MonthSpan, file: Path | str
+) -> None:
     """Write the file of a span, and read it back.
 
     Raises:
@@ -97,7 +99,7 @@ def write(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, sp
         )
 
 
-def is_in(connection: duckdb.DuckDBPyConnection, shape: Shape, span: Span, file: Path | str) -> bool:
+def is_in(connection: duckdb.DuckDBPyConnection, shape: Shape, span: MonthSpan, file: Path | str) -> bool:
     """Whether a file has the rows of a span, each of them, and no others."""
     try:
         row = connection.execute(
@@ -121,7 +123,7 @@ def _digest(shape: Shape) -> str:
     return f"hash({columns})"
 
 
-def _of(shape: Shape, span: Span) -> str:
+def _of(shape: Shape, span: MonthSpan) -> str:
     """The condition on the rows of a span: a range of times, so that those of other months are not read."""
     conditions = [f"{shape.unit[0]} IS NOT DISTINCT FROM {'NULL' if span.cluster is None else literal(span.cluster)}"]
     if shape.day is not None:

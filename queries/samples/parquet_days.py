@@ -133,7 +133,7 @@ class Files:
         Files that hold none of the rows to go stay as they are, but for those that the new one outgrows.
         """
         files = dict(self._of(cluster, day))
-        taken: list[integrity.File] = []
+        taken: list[integrity.ManifestFile] = []
         height = into.height
         for file in list(files) if out.height else []:
             gone = self._has(file, out)
@@ -175,7 +175,7 @@ class Files:
         self.retire(cluster, day, path)
         return rows
 
-    def _of(self, cluster: str, day: date) -> list[tuple[integrity.File, int]]:
+    def _of(self, cluster: str, day: date) -> list[tuple[integrity.ManifestFile, int]]:
         """The files of a day that count, and how many rows each has."""
         files = self.connection.execute(
             "SELECT path, bytes, sha256, rows FROM partitions WHERE table_name = ? AND cluster = ? AND day = ? "
@@ -183,7 +183,7 @@ class Files:
             [self.table, cluster, day],
         )
         return [
-            (integrity.File(self.table, cluster, day, path, n_bytes, sha256), rows)
+            (integrity.ManifestFile(self.table, cluster, day, path, n_bytes, sha256), rows)
             for path, n_bytes, sha256, rows in files.fetchall()
         ]
 
@@ -191,7 +191,7 @@ class Files:
         self,
         cluster: str,
         day: date,
-        files: Sequence[integrity.File],
+        files: Sequence[integrity.ManifestFile],
         changes: tuple[pl.DataFrame, pl.DataFrame],
         order: Sequence[str],
     ) -> None:
@@ -203,7 +203,7 @@ class Files:
         self._add(cluster, day, self._together(files, *changes, order), many)
 
     def _together(
-        self, files: Sequence[integrity.File], out: pl.DataFrame, into: pl.DataFrame, order: Sequence[str]
+        self, files: Sequence[integrity.ManifestFile], out: pl.DataFrame, into: pl.DataFrame, order: Sequence[str]
     ) -> Iterator[pl.DataFrame]:
         """The rows of some files without some and with others, sorted; those of some nodes at a time."""
         integrity.require(self.root, files)
@@ -212,7 +212,9 @@ class Files:
             left = rows.join(out.filter(nodes), on=rows.columns, how="anti", nulls_equal=True) if out.height else rows
             yield pl.concat([into.filter(nodes), left]).sort(order)
 
-    def _ranges(self, files: Sequence[integrity.File], into: pl.DataFrame, order: Sequence[str]) -> list[pl.Expr]:
+    def _ranges(
+        self, files: Sequence[integrity.ManifestFile], into: pl.DataFrame, order: Sequence[str]
+    ) -> list[pl.Expr]:
         """Conditions that part the rows by node, in their order, `AT_ONCE` together; without nodes or rows one."""
         if "node" not in order:
             return [pl.lit(value=True)]
@@ -224,19 +226,19 @@ class Files:
             pl.lit(value=True)
         ]
 
-    def _has(self, file: integrity.File, rows: pl.DataFrame) -> int:
+    def _has(self, file: integrity.ManifestFile, rows: pl.DataFrame) -> int:
         """How many of some rows a file has."""
         integrity.require(self.root, [file])
         low, high = rows.select(pl.col("ts").min().alias("low"), pl.col("ts").max().alias("high"))
         near = self._read([file], pl.col("ts").is_between(low.item(), high.item()), rows)
         return near.join(rows, on=rows.columns, how="semi", nulls_equal=True).height
 
-    def _read(self, files: Sequence[integrity.File], condition: pl.Expr, like: pl.DataFrame) -> pl.DataFrame:
+    def _read(self, files: Sequence[integrity.ManifestFile], condition: pl.Expr, like: pl.DataFrame) -> pl.DataFrame:
         """Rows of some files with the columns of a frame; one that an older file lacks is null."""
         parts = [self._scan(file).filter(condition).collect() for file in files]
         return pl.concat([like.clear(), *parts], how="diagonal_relaxed").select(like.columns)
 
-    def _scan(self, file: integrity.File) -> pl.LazyFrame:
+    def _scan(self, file: integrity.ManifestFile) -> pl.LazyFrame:
         return pl.scan_parquet(self.root / file.path, hive_partitioning=False, glob=False)
 
     def _add(self, cluster: str, day: date, parts: Iterator[pl.DataFrame], many: Collection[str]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def sample_view(root: Path, table: str, files: Sequence[integrity.File], *, temporary: bool) -> str:
+def sample_view(root: Path, table: str, files: Sequence[integrity.ManifestFile], *, temporary: bool) -> str:
     """SQL of the view that joins a sample table's declaration with files."""
     named = ", ".join(literal(str(root / file.path)) for file in files)
     reading = f" UNION ALL BY NAME SELECT * FROM read_parquet([{named}], hive_partitioning = false)" if named else ""  # noqa: S608 - our own names and files
@@ -23,7 +23,12 @@ def sample_view(root: Path, table: str, files: Sequence[integrity.File], *, temp
 
 
 def view_whole(
-    connection: duckdb.DuckDBPyConnection, root: Path, table: str, files: Sequence[integrity.File], *, temporary: bool
+    connection: duckdb.DuckDBPyConnection,
+    root: Path,
+    table: str,
+    files: Sequence[integrity.ManifestFile],
+    *,
+    temporary: bool,
 ) -> bool:
     """Make the view of all of a table's files but those that are damaged: DuckDB opens some of them for it.
 

@@ -100,7 +100,7 @@ def test_terminal_shows_a_bar_with_percentage_and_time_left() -> None:
 
 
 def test_hostile_names_do_not_reach_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    state = module._State("load")  # noqa: SLF001 - what a thread prints
+    state = module._LastReport("load")  # noqa: SLF001 - what a thread prints
     state.report("a\x1b[31m\nb", 0, 1)
     echo(state.line(10), error=True)
     assert "\x1b" not in capfd.readouterr().err

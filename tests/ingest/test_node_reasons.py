@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.node_reasons import ReasonRuleError, Told, parse_rule, rules, told
+from ingest.node_reasons import ReasonMeaning, ReasonRuleError, meaning_of, parse_rule, rules
 
 SAMPLES = {
     "k8s: cordon: node needs triage": ("kubernetes", "triage", None),
@@ -52,7 +52,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("reason", SAMPLES)
 def test_reason_names_actor_stage_and_what_failed(reason: str) -> None:
-    assert told(reason, "root(0)") == Told(*SAMPLES[reason])
+    assert meaning_of(reason, "root(0)") == ReasonMeaning(*SAMPLES[reason])
 
 
 def test_every_rule_decides_something_of_a_sample() -> None:
@@ -84,4 +84,4 @@ def test_invalid_rules_are_refused_by_name(entry: dict[str, Any]) -> None:
 
 def test_long_and_odd_reasons_are_read_at_once() -> None:
     for reason in ("x" * 300_000, "recommended action" * 10_000, "(" * 100_000, "reboot" * 50_000, "\0\u202e"):
-        assert told(reason, None) is not None
+        assert meaning_of(reason, None) is not None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from tests.support.kubernetes.objects import Object
 
 PODS = "/api/v1/namespaces/team-a/pods"
@@ -145,7 +145,7 @@ class Reader:
         self.secret = secret["metadata"]["name"]
         (self.folder / "token").write_text(made["status"]["token"])
 
-    def read(self, **settings: Any) -> Report:
+    def read(self, **settings: Any) -> LoadReport:
         moment = clock()
         kubernetes = Kubernetes(kubeconfig=self.folder / "config", replay_s=2, page=2, retries=6, **settings)
         with open_writer(self.folder / "w", verb="test", now=moment) as writer:
@@ -221,7 +221,7 @@ def renewed_while_reading(lab: ApiServerLab, reader: Reader) -> Iterator[list[in
         timer.join()
 
 
-def warned(report: Report) -> list[str]:
+def warned(report: LoadReport) -> list[str]:
     assert report.parsed is not None
     return [warning.code for warning in report.parsed.warnings]
 

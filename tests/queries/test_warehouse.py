@@ -171,7 +171,7 @@ def test_commit_reads_only_files_of_changed_sample_tables(tmp_path: Path, monkey
         checked: list[str] = []
         check = integrity.check
 
-        def recorded(root: Path, file: integrity.File, **how: bool) -> integrity.DamagedFile | None:
+        def recorded(root: Path, file: integrity.ManifestFile, **how: bool) -> integrity.DamagedFile | None:
             checked.append(file.table)
             return check(root, file, **how)
 

@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
     words: Sequence[tuple[str, str]] = ()
 
 
-class Line(NamedTuple):
+class CommandLine(NamedTuple):
     """A command line up to the last word: the parser in effect, and what was given to it.
 
     Attributes:
@@ -77,7 +77,7 @@ def candidates(words: Sequence[str], build_parser: Callable[[str | None], argpar
     return _matching(Candidates(words=list(_options(line))), current)
 
 
-def parse(words: Sequence[str], parser: argparse.ArgumentParser) -> Line:
+def parse(words: Sequence[str], parser: argparse.ArgumentParser) -> CommandLine:
     """Follow the words before the last one."""
     line = _start(parser, {})
     for word in words:
@@ -85,12 +85,12 @@ def parse(words: Sequence[str], parser: argparse.ArgumentParser) -> Line:
     return line
 
 
-def _start(parser: argparse.ArgumentParser, values: dict[str, str]) -> Line:
+def _start(parser: argparse.ArgumentParser, values: dict[str, str]) -> CommandLine:
     positional = [action for action in parser._actions if not action.option_strings]
-    return Line(parser, values, None, positional[0] if positional else None)
+    return CommandLine(parser, values, None, positional[0] if positional else None)
 
 
-def _next(line: Line, word: str) -> Line:
+def _next(line: CommandLine, word: str) -> CommandLine:
     """The line after one more word."""
     if line.waiting is not None:
         return line._replace(values=line.values | {line.waiting.dest: word}, waiting=None)
@@ -105,7 +105,7 @@ def _next(line: Line, word: str) -> Line:
     return _after_positional(line, word)
 
 
-def _after_positional(line: Line, word: str) -> Line:
+def _after_positional(line: CommandLine, word: str) -> CommandLine:
     action = line.positional
     if isinstance(action, argparse._SubParsersAction):
         child = action.choices.get(word)
@@ -121,7 +121,7 @@ def _option(parser: argparse.ArgumentParser, name: str) -> argparse.Action | Non
     return next((action for action in parser._actions if name in action.option_strings), None)
 
 
-def _options(line: Line) -> Iterator[tuple[str, str]]:
+def _options(line: CommandLine) -> Iterator[tuple[str, str]]:
     """The options of the parser that were not given yet, by their long names."""
     for action in line.parser._actions:
         if action.option_strings and action.help != argparse.SUPPRESS and action.dest not in line.values:
@@ -129,7 +129,7 @@ def _options(line: Line) -> Iterator[tuple[str, str]]:
             yield name, _summary(action.help or "")
 
 
-def _values(action: argparse.Action, line: Line, typed: str) -> Candidates:
+def _values(action: argparse.Action, line: CommandLine, typed: str) -> Candidates:
     """The values of an argument."""
     if isinstance(action, argparse._SubParsersAction):
         helps = {each.dest: each.help or "" for each in action._get_subactions()}
@@ -147,7 +147,7 @@ def _values(action: argparse.Action, line: Line, typed: str) -> Candidates:
     return Candidates(words=[(name, "") for name in _names(action, line, typed)])
 
 
-def _names(action: argparse.Action, line: Line, typed: str) -> Iterable[str]:
+def _names(action: argparse.Action, line: CommandLine, typed: str) -> Iterable[str]:
     """Names that no parser lists."""
     if action.dest == "by":
         return _splits(line.values.get("what", ""))
@@ -177,7 +177,7 @@ def _topics() -> list[str]:
     return [topic for topic in topics() if " " not in topic]
 
 
-def _of_warehouse(queries: Sequence[str], line: Line, typed: str) -> Iterable[str]:
+def _of_warehouse(queries: Sequence[str], line: CommandLine, typed: str) -> Iterable[str]:
     """Names in the warehouse that the options, or else the environment and the configuration, name."""
     root = _root(line.values) if queries else None
     if root is None:

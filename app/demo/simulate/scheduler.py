@@ -93,7 +93,7 @@ def _user(failure: NodeFault) -> str:
 
 
 @dataclass
-class _Node:
+class _SimulatedNode:
     number: int
     free: list[int]
     up: bool = True
@@ -126,14 +126,14 @@ class History:
 
 def play(settings: Settings, ahead: FaultPlan) -> History:
     """Run the cluster from its first second to its last."""
-    return _Cluster(settings, ahead).play()
+    return _SimulatedCluster(settings, ahead).play()
 
 
-class _Cluster:
+class _SimulatedCluster:
     def __init__(self, settings: Settings, ahead: FaultPlan) -> None:
         self.settings, self.ahead = settings, ahead
         self.chance = np.random.default_rng([settings.seed, 3])
-        self.nodes = [_Node(number, list(range(GPUS_PER_NODE))) for number in range(settings.n_nodes)]
+        self.nodes = [_SimulatedNode(number, list(range(GPUS_PER_NODE))) for number in range(settings.n_nodes)]
         self.queue: list[Attempt] = []
         self.attempts: list[Attempt] = []
         self.states: list[NodeState] = []
@@ -358,7 +358,7 @@ class _Cluster:
         node.out = NodeState(node.number, began, now, None, *_OUT[failure.kind], failure.reason, _user(failure))
         self._at(now + failure.repair_s, lambda later: self._comes_up(node, later))
 
-    def _comes_up(self, node: _Node, now: int) -> None:
+    def _comes_up(self, node: _SimulatedNode, now: int) -> None:
         if node.out is not None:
             self.states.append(node.out._replace(ended=now))
         node.out, node.up = None, True
@@ -381,7 +381,7 @@ class _Cluster:
             if node.up and not node.blocked and not node.attempts:
                 self._take_out(node, window, now)
 
-    def _take_out(self, node: _Node, window: Maintenance, now: int) -> None:
+    def _take_out(self, node: _SimulatedNode, window: Maintenance, now: int) -> None:
         if node.blocked or now >= window.end:  # it is about to go down, or it is too late
             return
         node.up = False

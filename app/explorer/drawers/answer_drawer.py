@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
     from app.explorer.questions import Asked, Shown
     from app.show.answer import Answer
     from metrics.catalog import Metric
@@ -55,7 +55,7 @@ _LARGE: Final = 1e6, 1e15
 """Numbers in between are shown whole, without a power of ten."""
 
 
-def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column: str = "") -> tuple[str, Component]:
+def drawer(asked: Asked, data: PageData, view: View, row: int | None = None, column: str = "") -> tuple[str, Component]:
     """Title and contents.
 
     Args:

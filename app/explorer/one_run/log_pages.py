@@ -12,7 +12,7 @@ from app.errors import UsageError
 from app.explorer import commands, components, wording
 from app.explorer.filters import address, parameters
 from app.explorer.one_run import cards, logged, parts
-from app.explorer.page import Addresses, Data
+from app.explorer.page import Addresses, PageData
 from app.explorer.row_texts import texts_of
 from app.formatting import duration, measured
 from app.results import headline_text
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.one_run.data import RunPage
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
     from queries.warehouse import Reader
 
 TITLE: Final = "Runs by their logs"
@@ -39,7 +39,7 @@ PAGE: Final = "logs"
 """The parameter of the list: how many runs come before those that are shown."""
 
 
-class Explorer(Addresses, Protocol):
+class LogPageData(Addresses, Protocol):
     """The data of these pages.
 
     Attributes:
@@ -65,7 +65,7 @@ def count(reader: Reader) -> int:
     return int(rows["matching"][0]) if rows.height else 0
 
 
-def instead(explorer: Explorer, path: str, search: str | None, *, computed: bool) -> Component | None:
+def instead(explorer: LogPageData, path: str, search: str | None, *, computed: bool) -> Component | None:
     """What an address shows of such runs; None where it is about others, or to whoever sees only their own.
 
     Args:
@@ -82,7 +82,7 @@ def instead(explorer: Explorer, path: str, search: str | None, *, computed: bool
     return _list(explorer, path, search) if asked else None
 
 
-def others(data: Data) -> int:
+def others(data: PageData) -> int:
     """How many runs only their logs know, for whoever may see them."""
     return data.answers.ask(count) if people.current().sees_all else 0
 
@@ -95,7 +95,7 @@ def to_list(runs: int) -> Component | None:
     return html.P(components.link(words, address(LIST, {PAGE: "0"})), className="small")
 
 
-def _list(explorer: Explorer, path: str, search: str | None) -> Component | None:
+def _list(explorer: LogPageData, path: str, search: str | None) -> Component | None:
     found = explorer.answers.ask(logged.listed, explorer.rules, _skipped(parameters(search)))
     if not found.matching:
         return None
@@ -122,7 +122,7 @@ _LONGEST: Final = 9
 """Digits of a number of runs."""
 
 
-def panel(found: logged.Listed, path: str, params: Mapping[str, str]) -> Component:
+def panel(found: logged.LoggedRuns, path: str, params: Mapping[str, str]) -> Component:
     """The list of runs, the newest first."""
     rows = found.rows.with_columns(
         href=texts_of(
@@ -154,7 +154,7 @@ def panel(found: logged.Listed, path: str, params: Mapping[str, str]) -> Compone
     )
 
 
-def _pager(found: logged.Listed, path: str, params: Mapping[str, str]) -> Component | None:
+def _pager(found: logged.LoggedRuns, path: str, params: Mapping[str, str]) -> Component | None:
     first = found.skipped
     if not first and found.matching <= logged.ROWS:
         return None
@@ -170,7 +170,7 @@ def _pager(found: logged.Listed, path: str, params: Mapping[str, str]) -> Compon
 # One run ------------------------------------------------------------------------------------------------------------
 
 
-def of_run(explorer: Explorer, search: str | None) -> Component | None:
+def of_run(explorer: LogPageData, search: str | None) -> Component | None:
     """The page of the run of the address; None where it is not a run that only a log knows."""
     found = _run_of_address(explorer, search)
     if found is None:
@@ -192,20 +192,20 @@ def of_run(explorer: Explorer, search: str | None) -> Component | None:
     )
 
 
-def steps_of(explorer: Explorer, search: str) -> pl.DataFrame | None:
+def steps_of(explorer: LogPageData, search: str) -> pl.DataFrame | None:
     """Every step of the run of the address; None where it is not a run that only a log knows."""
     found = _run_of_address(explorer, search)
     return None if found is None else found[1].steps
 
 
-def _run_of_address(explorer: Explorer, search: str | None) -> tuple[Contents, RunPage] | None:
+def _run_of_address(explorer: LogPageData, search: str | None) -> tuple[RunContents, RunPage] | None:
     """The numbers and the charts of the run of the address; None where it is not a run that only a log knows."""
     params = parameters(search)
     named = explorer.answers.ask(known, params.get("id", ""), params.get("cluster", ""))
     return None if named is None else explorer.answers.ask(logged.page_of, *named, explorer.rules)
 
 
-def _head(contents: Contents, options: str) -> Component:
+def _head(contents: RunContents, options: str) -> Component:
     last, read = contents.log_read or (contents.window.until, None)
     model = next((str(row["gpu_model"]) for row in contents.attempts if row["gpu_model"]), None)
     facts = [
@@ -230,7 +230,7 @@ def _head(contents: Contents, options: str) -> Component:
     )
 
 
-def _cards(contents: Contents, data: RunPage) -> list[Component]:
+def _cards(contents: RunContents, data: RunPage) -> list[Component]:
     goodput = None if contents.goodput is None else contents.goodput["value"]
     gaps = [row["gap_s"] for row in contents.attempts if row["gap_s"]]
     waited = f"{duration(sum(gaps))} between its processes" if gaps else "one process"
@@ -248,7 +248,7 @@ def _cards(contents: Contents, data: RunPage) -> list[Component]:
     ]
 
 
-def _where(contents: Contents) -> Component:
+def _where(contents: RunContents) -> Component:
     held = [(each.category, each.gpu_s / 3600) for each in contents.parts if each.category not in _WAITS]
     whole = sum(hours for _, hours in held)
     if not whole:
@@ -275,7 +275,7 @@ def _caused(causes: tuple[tuple[str, float], ...], unit: str) -> list[str]:
     return [f"{wording.in_words(cause)} {headline_text.hours(gpu_s / 3600)} {unit}" for cause, gpu_s in causes]
 
 
-def _processes(contents: Contents) -> Component:
+def _processes(contents: RunContents) -> Component:
     names = ("attempt_no", "node", "started_at", "ended_at", "gap_s", "first", "last", "lost")
     rows = pl.DataFrame([{name: row[name] for name in names} for row in contents.attempts], infer_schema_length=None)
     return components.panel(
@@ -300,7 +300,7 @@ def _processes(contents: Contents) -> Component:
     )
 
 
-def _saving(contents: Contents) -> Component:
+def _saving(contents: RunContents) -> Component:
     row = contents.checkpoints
     if row is None or not row["n_checkpoints"]:
         why = "Its log has no checkpoint: how often it should save cannot be told. log.checkpoint(step) records them."
@@ -315,7 +315,7 @@ def _saving(contents: Contents) -> Component:
     )
 
 
-def _unknown(contents: Contents, options: str) -> Component:
+def _unknown(contents: RunContents, options: str) -> Component:
     listed = [
         html.Li([html.B(each.what), f": {commands.completed(each.because, options)}"]) for each in unknowns(contents)
     ]

@@ -11,7 +11,7 @@ from app.config.settings import Rules
 from app.explorer.one_run.data import RunPage
 from app.results.mfu import headline_mfu
 from app.results.runs.runs import run_steps
-from app.run_page.contents import Contents, gather
+from app.run_page.contents import RunContents, gather
 from app.run_page.log_only import LogOnly, log_of
 from app.run_page.request import RunChoice
 from metrics import frames
@@ -24,7 +24,7 @@ ROWS = 10
 
 
 @dataclass(frozen=True)
-class Listed:
+class LoggedRuns:
     """One page of the list.
 
     Attributes:
@@ -41,7 +41,7 @@ class Listed:
     n_clusters: int
 
 
-def listed(reader: Reader, rules: str, skipped: int) -> Listed:
+def listed(reader: Reader, rules: str, skipped: int) -> LoggedRuns:
     """Runs that only their logs know, after the first `skipped`, or the first where these are all.
 
     `rules` as in `contents_of`.
@@ -51,10 +51,10 @@ def listed(reader: Reader, rules: str, skipped: int) -> Listed:
         return listed(reader, rules, 0)
     every = [_row(contents_of(reader, row["cluster"], row["run_id"], rules)) for row in names.to_dicts()]
     matching, n_clusters = names.select("matching", "n_clusters").row(0) if names.height else (0, 0)
-    return Listed(pl.DataFrame(every, schema=_COLUMNS), matching, skipped, n_clusters)
+    return LoggedRuns(pl.DataFrame(every, schema=_COLUMNS), matching, skipped, n_clusters)
 
 
-def contents_of(reader: Reader, cluster: str, run_id: str, rules: str) -> Contents:
+def contents_of(reader: Reader, cluster: str, run_id: str, rules: str) -> RunContents:
     """The numbers of such a run.
 
     Args:
@@ -66,7 +66,7 @@ def contents_of(reader: Reader, cluster: str, run_id: str, rules: str) -> Conten
     return gather(reader, RunChoice(cluster, run_id, logged_only=True), Rules.model_validate_json(rules))
 
 
-def page_of(reader: Reader, cluster: str, run_id: str, rules: str) -> tuple[Contents, RunPage]:
+def page_of(reader: Reader, cluster: str, run_id: str, rules: str) -> tuple[RunContents, RunPage]:
     """The numbers of such a run, and what its charts are made of; arguments as of `contents_of`."""
     validated = Rules.model_validate_json(rules)
     known = log_of(reader, cluster, run_id, validated)
@@ -95,7 +95,7 @@ def _timeline(known: LogOnly) -> pl.DataFrame:
     )
 
 
-def _row(contents: Contents) -> dict[str, object]:
+def _row(contents: RunContents) -> dict[str, object]:
     mfu, steps = headline_mfu(contents.mfu, contents.convention), contents.steps
     return {
         "cluster": contents.choice.cluster,

@@ -12,7 +12,7 @@ from app import formatting
 from app.errors import UsageError
 from app.explorer import components, wording
 from app.explorer.one_run import parts
-from app.explorer.page import Page, Section
+from app.explorer.page import ExplorerPage, Section
 from app.explorer.pages import run, runs
 from app.explorer.questions import heading
 from app.results import headline_text
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     from app.explorer.filters import View
     from app.explorer.one_run.data import RunPage
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
 
 SIDES = ("a", "b")
 """Parameters of the address: a run or a job each."""
 
 
-def _gather(data: Data, view: View) -> list[RunPage]:
+def _gather(data: PageData, view: View) -> list[RunPage]:
     return [_run(data, view, view.get(side)) for side in SIDES]
 
 
-def _run(data: Data, view: View, text: str) -> RunPage:
+def _run(data: PageData, view: View, text: str) -> RunPage:
     """The run that a run id or a job id means.
 
     Raises:
@@ -108,9 +108,9 @@ def _lost(page: RunPage) -> str:
     return f"{headline_text.hours(float(costly['gpu_hours'].sum()))}, mostly {most}"
 
 
-def _offered(data: Data, view: View) -> list[str]:
+def _offered(data: PageData, view: View) -> list[str]:
     """Runs to choose from: the largest of the period."""
-    found = data.answers.ask(runs.gather, view.window, runs.wanted_by(view), runs.Order())
+    found = data.answers.ask(runs.gather, view.window, runs.wanted_by(view), runs.ListOrder())
     return found.rows["run_id"].to_list()
 
 
@@ -126,7 +126,7 @@ def _top(offered: list[str], view: View) -> Component:
     return html.Div([heading("Two runs side by side", lead), html.Div(inputs, className="two")])
 
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/compare",
     "Two runs",
     "compare",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from app.explorer import components
-from app.explorer.page import Data, Page
+from app.explorer.page import ExplorerPage, PageData
 from app.json_text import as_json
 from app.results import references
 from app.results.constants import computed_constants
@@ -130,7 +130,7 @@ def _categories(state: str, title: str) -> Component:
     )
 
 
-def _gather(data: Data, view: View) -> dict[str, Any]:
+def _gather(data: PageData, view: View) -> dict[str, Any]:
     return data.answers.ask(computed_constants, view.window.cluster)
 
 
@@ -138,7 +138,7 @@ def _layout(used: dict[str, Any], _: View) -> Component:
     return layout(used)
 
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/definitions",
     "Definitions",
     "definitions",

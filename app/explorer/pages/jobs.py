@@ -9,7 +9,7 @@ from dash import html
 
 from app.explorer import components
 from app.explorer.narrowing import choices
-from app.explorer.page import Page
+from app.explorer.page import ExplorerPage
 from app.explorer.questions import FILTERS, Asked, heading, section
 from queries.near_names import MISTYPED, near_names
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
 
 ASKED = (
     Asked("people", by="user", title="Use, and how well", name="use", chosen=False),
@@ -29,7 +29,7 @@ ASKED = (
 )
 
 
-def _gather(data: Data, view: View) -> list[str]:
+def _gather(data: PageData, view: View) -> list[str]:
     return data.answers.ask(choices, view.window)["user"]
 
 
@@ -80,7 +80,7 @@ def _whose(names: list[str], view: View) -> Component:
     return components.panel("Users with jobs in this period", html.P(why), html.Div(links, className="names"))
 
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/jobs",
     "My jobs",
     "user",

@@ -9,7 +9,7 @@ from dash import dcc, html
 from app import manual
 from app.errors import UsageError
 from app.explorer import components
-from app.explorer.page import Data, Page
+from app.explorer.page import ExplorerPage, PageData
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ def _entry(page: manual.ManualPage, link: Callable[[str], str]) -> Component:
     return html.Li([components.link(page.title, link(address(page.topic))), summary])
 
 
-def _gather(_: Data, __: View) -> str:
+def _gather(_: PageData, __: View) -> str:
     return PATH
 
 
@@ -107,4 +107,4 @@ def _layout(path: str, view: View) -> Component:
     return layout(path, view.link)[1]
 
 
-PAGE = Page(PATH, "Manual", "manual", _gather, _layout, position=90, filters=False, group="Help")
+PAGE = ExplorerPage(PATH, "Manual", "manual", _gather, _layout, position=90, filters=False, group="Help")

@@ -9,7 +9,7 @@ from dash import html
 
 from app.errors import UsageError
 from app.explorer import components, narrowing
-from app.explorer.page import Page
+from app.explorer.page import ExplorerPage
 from app.explorer.questions import FILTERS, MONTH, Asked, section
 from app.results.nodes.similar import similar_nodes
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
 
 LED_HERE = ("category", "cause")
 """Parameters with what it was about on the page from which one came; they narrow no other section of this page."""
@@ -40,7 +40,7 @@ ASKED = tuple(
 )
 
 
-def _require_known_node(data: Data, view: View) -> None:
+def _require_known_node(data: PageData, view: View) -> None:
     """Refuse an address without a node, or with one that no source names.
 
     Raises:
@@ -71,7 +71,7 @@ def _top(_: None, view: View) -> Component:
     return html.Div([html.Div(crumbs, className="crumbs pager"), html.H1(view.get("node"))], className="run-head")
 
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/node",
     "Node",
     None,

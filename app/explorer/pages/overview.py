@@ -14,7 +14,7 @@ from app.claims import verify as verifying
 from app.claims.printed import target_text, verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
-from app.explorer.page import Data, Page, Section
+from app.explorer.page import ExplorerPage, PageData, Section
 from app.explorer.row_texts import texts_of
 from app.results import headline_text
 from app.results.failures.interruptions import interruption_costs
@@ -53,7 +53,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Account:
+class GpuTimeAccount:
     """Where the GPU-time went.
 
     Attributes:
@@ -80,11 +80,11 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], requested:
     return Numbers(headlines(once, window), tuple(verifying.verify(once, requested, claims)))
 
 
-def account(source: Reader, window: Window) -> Account:
+def account(source: Reader, window: Window) -> GpuTimeAccount:
     """Where the GPU-time went, as a whole and by day."""
     days = ledger_sums(source, window, "day")
     whole = lost(days.with_columns(subject=pl.lit(window.cluster)))
-    return Account(whole, lost(days), nodes_by_accounting(source, window))
+    return GpuTimeAccount(whole, lost(days), nodes_by_accounting(source, window))
 
 
 def interruption_counts(source: Reader, window: Window) -> pl.DataFrame:
@@ -187,7 +187,7 @@ def _value(headline: Headline) -> Component:
     )
 
 
-def _account(data: Account, view: View) -> Component:
+def _account(data: GpuTimeAccount, view: View) -> Component:
     """Where the GPU-time went: a bar that is the whole capacity, the rows behind it, and what the capacity rests on."""
     lost, capacity_note = data.lost, data.capacity_note
     if lost.is_empty():
@@ -240,7 +240,7 @@ def _of_day(view: View) -> Callable[[str], str]:
     return address_of
 
 
-def _trend(data: Account, view: View) -> Component:
+def _trend(data: GpuTimeAccount, view: View) -> Component:
     if data.by_day.is_empty():
         return components.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
     unseen = bool((data.by_day["category"] == "unattributed").any())
@@ -342,7 +342,7 @@ def _cards(data: Numbers, _: View) -> Component:
     return html.Div([_card(each, data.judged) for each in _ordered(data.headlines)], className="cards")
 
 
-def _checked(_: Data, view: View) -> None:
+def _checked(_: PageData, view: View) -> None:
     """Refuse an address that the page cannot show."""
     by, of_class = view.get("by", "cause"), view.get("class", "infrastructure")
     if by not in costliest.DIMENSIONS:
@@ -351,15 +351,15 @@ def _checked(_: Data, view: View) -> None:
         raise UsageError(f"class: there is no list {of_class!r}; there are: {', '.join(CLASSES)}")
 
 
-def _numbers_of(data: Data, view: View) -> Numbers:
+def _numbers_of(data: PageData, view: View) -> Numbers:
     return data.answers.ask(gather, view.window, data.claims.now(), view.requested)
 
 
-def _account_of(data: Data, view: View) -> Account:
+def _account_of(data: PageData, view: View) -> GpuTimeAccount:
     return data.answers.ask(account, view.window)
 
 
-def _costs_of(data: Data, view: View) -> pl.DataFrame:
+def _costs_of(data: PageData, view: View) -> pl.DataFrame:
     by = view.get("by", "cause")
     return (
         costliest.costs_by_cause(_account_of(data, view).lost)
@@ -368,7 +368,7 @@ def _costs_of(data: Data, view: View) -> pl.DataFrame:
     )
 
 
-def _recent_of(data: Data, view: View) -> tuple[pl.DataFrame, int]:
+def _recent_of(data: PageData, view: View) -> tuple[pl.DataFrame, int]:
     of_class = view.get("class", "infrastructure")
     return data.answers.ask(recent, view.window, of_class, view.get("node"), view.get("cause"))
 
@@ -390,7 +390,7 @@ SECTIONS = (
     ),
 )
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/",
     "Overview",
     "overview",

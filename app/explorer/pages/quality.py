@@ -9,16 +9,16 @@ from dash import html
 
 from app.explorer import components
 from app.explorer.answer_table import width_of
-from app.explorer.page import Page, Section
+from app.explorer.page import ExplorerPage, Section
 from app.explorer.questions import heading
 from ingest import registry
-from ingest.source import Source
+from ingest.source import IngestSource
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
     from queries.warehouse import Reader
 
 QUERIES = {
@@ -46,7 +46,7 @@ def failed_checks(source: Reader) -> pl.DataFrame:
 def _section(name: str) -> Section:
     title, query, empty = QUERIES[name]
 
-    def gather(data: Data, _: View) -> pl.DataFrame:
+    def gather(data: PageData, _: View) -> pl.DataFrame:
         return data.answers.ask(rows_of, query)
 
     return Section(name, title, gather, lambda rows, view: _table(rows, view, name, title, empty), height=140)
@@ -71,7 +71,7 @@ def _skipped(rows: pl.DataFrame) -> Component | None:
     known = {each.name: each.skips for each in registry.SOURCES}
     did = rows.filter(pl.col("rows_skipped") > 0)
     lines = [
-        html.Li(f"{source}, {count:,}: {known.get(source, Source.skips)}")
+        html.Li(f"{source}, {count:,}: {known.get(source, IngestSource.skips)}")
         for source, count in did.select("source", "rows_skipped").iter_rows()
     ]
     why = html.P("Skipped by design, and in no number (rejected rows are below):", className="small")
@@ -111,7 +111,7 @@ def _checks(rows: pl.DataFrame, _: View) -> Component:
     return components.panel("Data checks with findings", table, note="trackside status prints the same.")
 
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/quality",
     "Data quality",
     "quality",

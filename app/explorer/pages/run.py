@@ -14,7 +14,7 @@ from app.explorer import components, filters
 from app.explorer.one_run import ends, parts
 from app.explorer.one_run.cards import cards
 from app.explorer.one_run.data import RunPage
-from app.explorer.page import Data, Page, Section
+from app.explorer.page import ExplorerPage, PageData, Section
 from app.explorer.questions import Asked, section
 from app.explorer.row_texts import texts_of
 from app.results import headline_text
@@ -195,7 +195,7 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     )
 
 
-def meant(data: Data, view: View) -> list[str]:
+def meant(data: PageData, view: View) -> list[str]:
     """Ids of the runs that the address may mean.
 
     Raises:
@@ -214,7 +214,7 @@ def meant(data: Data, view: View) -> list[str]:
     return run_ids
 
 
-def run_of(data: Data, view: View) -> RunPage:
+def run_of(data: PageData, view: View) -> RunPage:
     """All of the one run that the address means: what its sections share.
 
     Raises:
@@ -226,7 +226,7 @@ def run_of(data: Data, view: View) -> RunPage:
     return data.answers.ask(gather, view.window, run_ids[0])
 
 
-def _gather(data: Data, view: View) -> dict[str, Any] | list[str]:
+def _gather(data: PageData, view: View) -> dict[str, Any] | list[str]:
     """The row of the run of the address, or the ids of several that it may mean."""
     run_ids = meant(data, view)
     return run_ids if len(run_ids) > 1 else data.answers.ask(head, view.window, run_ids[0])
@@ -236,7 +236,7 @@ def _layout(found: dict[str, Any] | list[str], view: View) -> Component:
     return _head(found, view) if isinstance(found, dict) else several(view.get("id"), found, view)
 
 
-def _find(data: Data, view: View) -> View:
+def _find(data: PageData, view: View) -> View:
     """The view of the first cluster that has the run or job of an address; `SEVERAL` where it means several runs."""
     view = replace(view, params={name: value for name, value in view.params.items() if name != SEVERAL})
     text, named = view.get("id"), view.get("cluster")
@@ -280,7 +280,7 @@ PARTS = (
     _part("ends", "Why attempts ended", lambda data, view: ends.ends(data.interruptions, view), 480),
 )
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/run",
     "Run",
     None,

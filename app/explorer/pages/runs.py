@@ -14,7 +14,7 @@ from app.errors import UsageError
 from app.explorer import components, narrow, narrowing
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
-from app.explorer.page import Data, Page
+from app.explorer.page import ExplorerPage, PageData
 from app.explorer.row_texts import texts_of
 from app.results.stored import stored_rows
 from app.show.answer import Question
@@ -52,7 +52,7 @@ any."""
 
 
 @dataclass(frozen=True)
-class Order:
+class ListOrder:
     """Which part of the list: sorted by one of `ORDERS`, after the first `skipped`."""
 
     sort: str = "gpus"
@@ -60,7 +60,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRuns:
     """What the page shows of a window's runs.
 
     Attributes:
@@ -78,7 +78,7 @@ class Listed:
     by_logs: int = 0
 
 
-def gather(source: Reader, window: Window, wanted: Wanted, order: Order = Order()) -> Listed:
+def gather(source: Reader, window: Window, wanted: Wanted, order: ListOrder = ListOrder()) -> ListedRuns:
     """The runs of a window that match: those of all the data as they are stored, those of another window computed."""
     whole = source.query("computed", cluster=window.cluster).select("since", "until").rows()
     if whole == [(window.since, window.until)] and stored_rows(source, window, ()) is not None:
@@ -94,15 +94,15 @@ def _choices(values: pl.DataFrame) -> dict[str, frozenset[str]]:
     return {name: frozenset(each) for name, each in narrowing.offered(values, (*FILTERS, *OF_ATTEMPTS)).items()}
 
 
-def _stored(source: Reader, window: Window, wanted: Wanted, order: Order) -> Listed:
+def _stored(source: Reader, window: Window, wanted: Wanted, order: ListOrder) -> ListedRuns:
     asked = {**window.parameters, **dict(wanted), "sort": order.sort}
     rows = source.query("listed_runs", **asked, most=ROWS, skipped=order.skipped)
     values = source.query("run_choices", **window.parameters)
     total = sum(values.filter(pl.col("name") == FILTERS[0])["runs"].to_list())
-    return Listed(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, _choices(values))
+    return ListedRuns(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, _choices(values))
 
 
-def listed(rows: pl.DataFrame, wanted: Wanted, order: Order = Order()) -> Listed:
+def listed(rows: pl.DataFrame, wanted: Wanted, order: ListOrder = ListOrder()) -> ListedRuns:
     """The rows of `trackside show runs` that match in what is a column of theirs."""
     values, shown = dict(wanted), rows
     if text := values["text"]:
@@ -115,7 +115,7 @@ def listed(rows: pl.DataFrame, wanted: Wanted, order: Order = Order()) -> Listed
         if value := values[name]:
             shown = shown.filter(pl.col(name) == value)
     choices = {name: frozenset(map(str, rows[name].drop_nulls().unique())) for name in FILTERS}
-    return Listed(_sorted(shown, order.sort).slice(order.skipped, ROWS), shown.height, rows.height, choices)
+    return ListedRuns(_sorted(shown, order.sort).slice(order.skipped, ROWS), shown.height, rows.height, choices)
 
 
 def _sorted(rows: pl.DataFrame, sort: str) -> pl.DataFrame:
@@ -130,7 +130,7 @@ def _sorted(rows: pl.DataFrame, sort: str) -> pl.DataFrame:
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def order_of(view: View) -> Order:
+def order_of(view: View) -> ListOrder:
     """The part of the list that the address asks for.
 
     Raises:
@@ -141,7 +141,7 @@ def order_of(view: View) -> Order:
         raise UsageError(f"sort: runs cannot be sorted by {sort!r}; there are: {', '.join(ORDERS)}")
     if not skipped.isdecimal() or len(skipped) > LONGEST_NUMBER:
         raise UsageError(f"skip: {skipped!r} is no number of runs")
-    return Order(sort, int(skipped))
+    return ListOrder(sort, int(skipped))
 
 
 LONGEST_NUMBER = 9
@@ -153,7 +153,7 @@ def wanted_by(view: View) -> Wanted:
     return (("text", view.get("q").lower()), *((name, view.get(name)) for name in (*FILTERS, *OF_ATTEMPTS)))
 
 
-def layout(result: Listed, view: View) -> Component:
+def layout(result: ListedRuns, view: View) -> Component:
     """The page."""
     linked = result.rows.with_columns(href=texts_of(result.rows["run_id"], lambda run: view.link("/run", id=run)))
     search = dmc.TextInput(
@@ -226,7 +226,7 @@ def layout(result: Listed, view: View) -> Component:
     )
 
 
-def _pager(result: Listed, view: View) -> Component | None:
+def _pager(result: ListedRuns, view: View) -> Component | None:
     """Which runs of those that match are shown, and links to those before and after."""
     first = order_of(view).skipped
     if not first and result.matching <= ROWS:
@@ -245,9 +245,9 @@ def _skip(number: int) -> str:
     return str(number) if number > 0 else ""
 
 
-def _gather(data: Data, view: View) -> Listed:
+def _gather(data: PageData, view: View) -> ListedRuns:
     found = data.answers.ask(gather, view.window, wanted_by(view), order_of(view))
     return replace(found, by_logs=log_pages.others(data))
 
 
-PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs")
+PAGE = ExplorerPage("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs")

@@ -10,7 +10,7 @@ from dash import Dash, Input, Output, State, html, no_update
 from app.access.guard import saw
 from app.errors import UsageError
 from app.explorer import components
-from app.explorer.page import Page
+from app.explorer.page import ExplorerPage
 from app.explorer.pages import manual
 from app.explorer.questions import heading
 from ingest.counted import counted
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
 
 LIMITS = SandboxLimits(rows=1_000, seconds=20.0, memory_mb=500, result_mb=8, fixed=True)
 """What a SELECT of the page may use; `trackside sql` takes more."""
@@ -38,7 +38,7 @@ OFF = (
 )
 
 
-def _gather(data: Data, _: View) -> None:
+def _gather(data: PageData, _: View) -> None:
     if not data.allows_sql:
         raise UsageError(OFF)
 
@@ -69,7 +69,7 @@ def _layout(_: None, view: View) -> Component:
     )  # fmt: skip
 
 
-def answer(data: Data, text: str) -> Component:
+def answer(data: PageData, text: str) -> Component:
     """The rows of a SELECT, or why there are none."""
     saw("sql", text=text)
     if not data.allows_sql:
@@ -102,7 +102,7 @@ def _table(rows: pl.DataFrame) -> Component:
     return components.grid(named, columns, name="sql", height=560, empty="No rows.")
 
 
-def register(made: Dash, data: Data) -> None:
+def register(made: Dash, data: PageData) -> None:
     """Register the callback that runs a SELECT."""
 
     @made.callback(
@@ -115,4 +115,4 @@ def register(made: Dash, data: Data) -> None:
         return components.readable(answer(data, str(text or ""))) if clicks else no_update
 
 
-PAGE = Page("/sql", "SQL", "sql", _gather, _layout, position=70, group="Data", filters=False)
+PAGE = ExplorerPage("/sql", "SQL", "sql", _gather, _layout, position=70, group="Data", filters=False)

@@ -12,7 +12,7 @@ from dash import html
 
 from app import clock, formatting
 from app.explorer import components, wording
-from app.explorer.page import Page, Section
+from app.explorer.page import ExplorerPage, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
 from app.explorer.slowing import SLOWED, slowed, slowing
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
     from app.window import Window
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
@@ -76,7 +76,7 @@ def still_out(source: Reader, window: Window) -> list[dict[str, Any]]:
     return rows.filter(~pl.col("planned"), lasting).sort("lost_gpu_s", "node", descending=[True, False]).to_dicts()
 
 
-def _tasks(data: Data, view: View) -> list[Task]:
+def _tasks(data: PageData, view: View) -> list[Task]:
     numbers = data.answers.ask(overview.gather, view.window, data.claims.now(), view.requested)
     refuted = [each for each in numbers.judged if each.verdict == "refuted"]
     return [
@@ -177,7 +177,7 @@ def counts(source: Reader, window: Window) -> dict[str, int]:
     return dict(rows.group_by("class").agg(pl.col("n").sum()).iter_rows())
 
 
-def _changes(data: Data, view: View) -> pl.DataFrame:
+def _changes(data: PageData, view: View) -> pl.DataFrame:
     """Shares of all GPU-time by category, and interruptions by class: `now`, and the day `before`.
 
     Returns:
@@ -245,13 +245,13 @@ def _change(row: dict[str, Any]) -> str:
     return shown.replace("-", "").replace("+", "") if float(shown.replace(",", "")) == 0 else shown
 
 
-def _interruptions(data: Data, view: View) -> tuple[pl.DataFrame, int]:
+def _interruptions(data: PageData, view: View) -> tuple[pl.DataFrame, int]:
     return data.answers.ask(overview.recent, last_days(view)[0], "all")
 
 
 ASKED = (Asked("health", by="incident", title="Incidents of the period, the newest first"),)
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/today",
     "Today",
     "today",

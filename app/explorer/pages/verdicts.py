@@ -13,7 +13,7 @@ from app.claims.printed import more_digits, target_text, verdict_word
 from app.corrections.describe import describe_after, describe_before, describe_subject
 from app.corrections.records import TITLES, read_corrections
 from app.explorer import components, correcting, open_pages
-from app.explorer.page import Page, Section
+from app.explorer.page import ExplorerPage, Section
 from app.explorer.pages import manual, overview
 from app.explorer.questions import heading
 from app.times import iso
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from app.corrections.records import Correction
     from app.explorer.filters import View
-    from app.explorer.page import Data
+    from app.explorer.page import PageData
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
@@ -36,7 +36,7 @@ def corrections(source: Reader, cluster: str) -> list[Correction]:
     return read_corrections(source, cluster)
 
 
-def _judged(data: Data, view: View) -> tuple[Judged, ...]:
+def _judged(data: PageData, view: View) -> tuple[Judged, ...]:
     return data.answers.ask(overview.gather, view.window, data.claims.now(), view.requested).judged
 
 
@@ -120,7 +120,7 @@ def _claim(each: Judged, view: View) -> Component:
     )
 
 
-def _corrections(data: Data, view: View) -> tuple[list[Correction], bool]:
+def _corrections(data: PageData, view: View) -> tuple[list[Correction], bool]:
     """All corrections, and whether whoever asks now may see the numbers without them."""
     return data.answers.ask(corrections, view.window.cluster), data.corrector is not None
 
@@ -167,7 +167,7 @@ def _state(each: Correction) -> str:
     return f"withdrawn by {each.withdrawn_by}: {each.withdrawn_reason}"
 
 
-def _correct(data: Data, view: View) -> list[str] | None:
+def _correct(data: PageData, view: View) -> list[str] | None:
     """Ids of the corrections in force; None where whoever asks now can make none."""
     if data.corrector is None:
         return None
@@ -189,7 +189,7 @@ def _forms(ids: list[str] | None, view: View) -> Component:
     )
 
 
-PAGE = Page(
+PAGE = ExplorerPage(
     "/verdicts",
     "Verdicts and corrections",
     "verdict",

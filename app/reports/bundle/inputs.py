@@ -76,7 +76,7 @@ def _set(*columns: pl.Series) -> set[str]:
 def inputs(source: Reader, scope: BundleScope, rules: Rules, names: Pseudonyms) -> dict[str, pl.DataFrame]:
     """The rows of each table, in an order that does not depend on the warehouse; tables without rows are left out."""
     runs = _runs_of(source, scope)
-    kept = _Columns(source, scope, rules, names)
+    kept = _ColumnRules(source, scope, rules, names)
     found: dict[str, pl.DataFrame] = {}
     for table, shipped in TABLES.items():
         rows = _rows(source, table, shipped, scope, runs)
@@ -129,7 +129,7 @@ def _of_cluster(source: Reader, rows: pl.DataFrame, scope: BundleScope) -> pl.Da
     return rows.join(pl.concat(named).unique(), on="node_list", how="semi")
 
 
-class _Columns:
+class _ColumnRules:
     """What becomes of a column, by its rule."""
 
     def __init__(self, source: Reader, scope: BundleScope, rules: Rules, names: Pseudonyms) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from app.config.deliver import USER, FolderTarget, Smtp
-from app.reports.delivery.outcomes import RefusedError
+from app.reports.delivery.outcomes import DeliveryRefusedError
 
 if TYPE_CHECKING:
     from app.config.deliver import Target
@@ -33,7 +33,7 @@ def addressed(target: Target, parcel: Parcel) -> Target:
 
 def _with_user(address: str, parcel: Parcel) -> str:
     if parcel.user is None:
-        raise RefusedError(f"the report is about no user, and the target is {address}")
+        raise DeliveryRefusedError(f"the report is about no user, and the target is {address}")
     if not _NAME.fullmatch(parcel.user):
-        raise RefusedError(f"the user's name {parcel.user!r} cannot stand in {address}")
+        raise DeliveryRefusedError(f"the user's name {parcel.user!r} cannot stand in {address}")
     return address.replace(USER, parcel.user)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app.config.deliver import Slack, Teams
 from app.json_text import as_json
 from app.reports.delivery.http_post import post
-from app.reports.delivery.outcomes import RefusedError
+from app.reports.delivery.outcomes import DeliveryRefusedError
 from app.reports.delivery.secrets import secret
 from ingest.http_address import is_address
 
@@ -33,7 +33,7 @@ def send(target: Hook, parcel: Parcel, settings: Deliver) -> str | None:
     """
     url = secret(target.url_env, target.url_file)
     if not is_address(url):
-        raise RefusedError("the secret is no address of a webhook (not shown); write https://HOST/PATH")
+        raise DeliveryRefusedError("the secret is no address of a webhook (not shown); write https://HOST/PATH")
     body = as_json(payload(target, parcel), compact=True).encode()
     headers = {"Idempotency-Key": parcel.key}
     post(url, body, headers, ca_file=target.ca_file, timeout_s=settings.timeout_s, secrets=(url,))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.errors import UsageError
 from app.json_text import as_json
 from app.output_file import write_file
-from app.reports.delivery.outcomes import RefusedError
+from app.reports.delivery.outcomes import DeliveryRefusedError
 
 if TYPE_CHECKING:
     from app.config.deliver import Deliver, FolderTarget
@@ -30,7 +30,7 @@ def send(target: FolderTarget, parcel: Parcel, settings: Deliver) -> str | None:
             write_file(folder / file.name, file.content)
         write_file(folder / MANIFEST, (as_json(parcel.manifest(), indent=2) + "\n").encode())
     except OSError as error:
-        raise RefusedError(f"{folder}: {error.strerror}") from None
+        raise DeliveryRefusedError(f"{folder}: {error.strerror}") from None
     except UsageError as error:
-        raise RefusedError(str(error)) from None
+        raise DeliveryRefusedError(str(error)) from None
     return None

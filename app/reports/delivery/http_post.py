@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import requests
 
-from app.reports.delivery.outcomes import RefusedError, UnreachableError
+from app.reports.delivery.outcomes import DeliveryRefusedError, UnreachableError
 from app.reports.delivery.secrets import without
 from ingest.retry import RetryableError
 
@@ -58,7 +58,9 @@ def post(
     except requests.RequestException as error:
         raise _failure(error, timeout_s) from None
     except OSError as error:  # the file of certificates
-        raise RefusedError(f"{ca_file} cannot be used: {error.strerror or 'it holds no certificates'}") from None
+        raise DeliveryRefusedError(
+            f"{ca_file} cannot be used: {error.strerror or 'it holds no certificates'}"
+        ) from None
 
 
 def _judge(answer: requests.Response, secrets: tuple[str, ...]) -> None:
@@ -68,21 +70,21 @@ def _judge(answer: requests.Response, secrets: tuple[str, ...]) -> None:
     first = without(reply.splitlines()[0], answer.url, *secrets) if reply else answer.reason
     message = f"the receiver answered {answer.status_code}: {first}"
     if answer.status_code < 500 and answer.status_code not in LATER:
-        raise RefusedError(message)
+        raise DeliveryRefusedError(message)
     pause = answer.headers.get("Retry-After", "")
     raise RetryableError(
         UnreachableError(message), pause_s=float(pause) if pause.isascii() and pause.isdigit() else 0.0
     )
 
 
-def _failure(error: requests.RequestException, timeout_s: float) -> RefusedError | UnreachableError:
+def _failure(error: requests.RequestException, timeout_s: float) -> DeliveryRefusedError | UnreachableError:
     """The failure of a request in plain words; the library's own would name the address."""
     if isinstance(error, requests.exceptions.SSLError):
-        return RefusedError(f"TLS: {_tls_reason(error)}")
+        return DeliveryRefusedError(f"TLS: {_tls_reason(error)}")
     if isinstance(error, requests.Timeout):
         return UnreachableError(f"no answer in {timeout_s:g} s")
     if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.MissingSchema):
-        return RefusedError("the address cannot be used (not shown: it may hold a secret)")
+        return DeliveryRefusedError("the address cannot be used (not shown: it may hold a secret)")
     cause = _innermost(error)
     if isinstance(cause, OSError) and cause.strerror:
         return UnreachableError(cause.strerror)

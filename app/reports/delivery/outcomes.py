@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class RefusedError(Exception):
+class DeliveryRefusedError(Exception):
     """A delivery failed, and would fail again; the message has no secret in it."""
 
 

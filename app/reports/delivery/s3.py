@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.json_text import as_json
 from app.reports.delivery.folder import MANIFEST
-from app.reports.delivery.outcomes import RefusedError, UnreachableError
+from app.reports.delivery.outcomes import DeliveryRefusedError, UnreachableError
 from app.reports.delivery.secrets import secret, without
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def send(target: S3, parcel: Parcel, settings: Deliver) -> str | None:
     try:
         from obstore import exceptions  # noqa: PLC0415 - an extra
     except ImportError:
-        raise RefusedError(MISSING) from None
+        raise DeliveryRefusedError(MISSING) from None
     keys = secret(target.access_key_env, None), secret(target.secret_key_env, target.secret_key_file)
     refusals = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, FileNotFoundError)
     try:
@@ -37,7 +37,7 @@ def send(target: S3, parcel: Parcel, settings: Deliver) -> str | None:
         for name, content, kind in _objects(parcel):
             store.put(f"{parcel.key}/{name}", content, attributes={"Content-Type": kind}, use_multipart=False)
     except refusals as error:
-        raise RefusedError(f"{target.bucket}: {_reason(error, keys)}") from None
+        raise DeliveryRefusedError(f"{target.bucket}: {_reason(error, keys)}") from None
     except (exceptions.BaseError, OSError, ValueError) as error:
         raise UnreachableError(f"{target.bucket}: {_reason(error, keys)}") from None
     return None

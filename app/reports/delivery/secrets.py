@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from app.reports.delivery.outcomes import RefusedError
+from app.reports.delivery.outcomes import DeliveryRefusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def secret(variable: str, file: Path | None) -> str:
         return _of_file(file)
     value = os.environ.get(variable, "").strip()
     if not value:
-        raise RefusedError(f"the environment variable {variable} is not set")
+        raise DeliveryRefusedError(f"the environment variable {variable} is not set")
     return value
 
 
@@ -37,11 +37,11 @@ def _of_file(file: Path) -> str:
         with file.open("rb") as opened:
             value = opened.read(LARGEST).decode().strip()
     except OSError as error:
-        raise RefusedError(f"{file} cannot be read: {error.strerror}") from None
+        raise DeliveryRefusedError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise RefusedError(f"{file} holds no text") from None
+        raise DeliveryRefusedError(f"{file} holds no text") from None
     if not value:
-        raise RefusedError(f"{file} is empty")
+        raise DeliveryRefusedError(f"{file} is empty")
     return value
 
 

@@ -13,7 +13,7 @@ from app.json_text import as_json
 from app.output_file import write_file
 from app.reports.delivery import chat, folder, s3, smtp, webhook
 from app.reports.delivery.addressed import addressed
-from app.reports.delivery.outcomes import DeliveryStoppedError, RefusedError, UnreachableError
+from app.reports.delivery.outcomes import DeliveryRefusedError, DeliveryStoppedError, UnreachableError
 from app.reports.delivery.parcel import read_parcel
 from ingest.retry import RetryableError, RetryPolicy, retry
 
@@ -69,7 +69,7 @@ class Sender:
         policy = RetryPolicy(self.settings.retries, self.settings.pause_s, self.settings.longest_pause_s, jitter=JITTER)
         try:
             note = retry(request, policy, sleep=self.sleep)
-        except (RefusedError, UnreachableError) as error:
+        except (DeliveryRefusedError, UnreachableError) as error:
             return self._dead(made, target, tries, str(error))
         except DeliveryStoppedError:
             raise
@@ -82,13 +82,13 @@ class Sender:
     def _once(self, made: MadeReport, name: str) -> str | None:
         target = self.settings.targets.get(name)
         if target is None:
-            raise RefusedError(f"the configuration has no target {name!r}")
+            raise DeliveryRefusedError(f"the configuration has no target {name!r}")
         try:
             parcel = read_parcel(made, self.outbox.folder_of(made.key))
         except UsageError as error:
-            raise RefusedError(str(error)) from None
+            raise DeliveryRefusedError(str(error)) from None
         except OSError as error:
-            raise RefusedError(f"the kept report cannot be read: {reason_of(error)}") from None
+            raise DeliveryRefusedError(f"the kept report cannot be read: {reason_of(error)}") from None
         return _send(addressed(target, parcel), parcel, self.settings)
 
     def _dead(self, made: MadeReport, target: str, tries: int, reason: str) -> Delivery:
@@ -122,4 +122,4 @@ def _send(target: Target, parcel: Parcel, settings: Deliver) -> str | None:
             return webhook.send(target, parcel, settings)
         case config.Hook():
             return chat.send(target, parcel, settings)
-    raise RefusedError(f"no way to deliver to a target of the kind {type(target).__name__}")
+    raise DeliveryRefusedError(f"no way to deliver to a target of the kind {type(target).__name__}")

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
 from app import clock
-from app.reports.delivery.outcomes import RefusedError, UnreachableError
+from app.reports.delivery.outcomes import DeliveryRefusedError, UnreachableError
 from app.reports.delivery.secrets import secret, without
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def send(target: Smtp, parcel: Parcel, settings: Deliver) -> str | None:
         text = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
         raise _by_code(error.smtp_code, without(text, password)) from None
     except smtplib.SMTPNotSupportedError as error:
-        raise RefusedError(f"{target.host}: {without(str(error), password)}; nothing was sent") from None
+        raise DeliveryRefusedError(f"{target.host}: {without(str(error), password)}; nothing was sent") from None
     except ssl.SSLError as error:
-        raise RefusedError(f"{target.host}: TLS: {error.reason or error}") from None
+        raise DeliveryRefusedError(f"{target.host}: TLS: {error.reason or error}") from None
     except TimeoutError:
         raise UnreachableError(f"{target.host}: no answer in {settings.timeout_s:g} s") from None
     except (smtplib.SMTPException, OSError) as error:
@@ -60,7 +60,9 @@ def _connected(target: Smtp, timeout_s: float) -> smtplib.SMTP:
     try:
         context = ssl.create_default_context(cafile=None if target.ca_file is None else str(target.ca_file))
     except (OSError, ssl.SSLError):
-        raise RefusedError(f"{target.ca_file} cannot be used: it holds no certificates, or cannot be read") from None
+        raise DeliveryRefusedError(
+            f"{target.ca_file} cannot be used: it holds no certificates, or cannot be read"
+        ) from None
     if target.security == "tls":
         return smtplib.SMTP_SSL(target.host, target.port or 465, timeout=timeout_s, context=context)
     server = smtplib.SMTP(target.host, target.port or 587, timeout=timeout_s)
@@ -90,7 +92,7 @@ def message_of(target: Smtp, parcel: Parcel) -> EmailMessage:
     return message
 
 
-def _by_code(code: int, text: str) -> RefusedError | UnreachableError:
+def _by_code(code: int, text: str) -> DeliveryRefusedError | UnreachableError:
     """A refusal for good (5xx), or for now (4xx)."""
     message = f"the mail server answered {code}: {text}"
-    return RefusedError(message) if code >= 500 else UnreachableError(message)
+    return DeliveryRefusedError(message) if code >= 500 else UnreachableError(message)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import tzinfo
 
-    from app.reports.schedule.plan import Plan
+    from app.reports.schedule.plan import ReportPlan
 
 _DAYS: Final = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _ANY: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - its fields are read, no time is asked of it
@@ -45,11 +45,11 @@ class TimerJob:
         return f"trackside-report-{self.name}"
 
 
-def job_of(plan: Plan) -> TimerJob:
+def job_of(plan: ReportPlan) -> TimerJob:
     """The run of a report, its times as a cron expression.
 
-    >>> from app.reports.schedule.plan import Plan
-    >>> job_of(Plan("monthly", "month")).cron, job_of(Plan("weekly", "week", cutoff_days=3)).cron
+    >>> from app.reports.schedule.plan import ReportPlan
+    >>> job_of(ReportPlan("monthly", "month")).cron, job_of(ReportPlan("weekly", "week", cutoff_days=3)).cron
     ('0 6 8 * *', '0 6 * * 4')
     """
     if plan.cron is not None:

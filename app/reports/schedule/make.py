@@ -14,7 +14,7 @@ from app.reports.delivery.outbox import MadeReport, key_of
 from app.reports.delivery.parcel import KEPT, summary_of
 from app.reports.digest import document as digest
 from app.reports.digest import render
-from app.reports.schedule.plan import Plan
+from app.reports.schedule.plan import ReportPlan
 from app.reports.sla import document as sla
 from app.reports.sla.write import file_name, rendered
 from app.times import parse_period, periods_before, zone_of
@@ -36,7 +36,7 @@ DIGEST_CUTOFF_DAYS: Final = 1
 """A digest is due a day after its period: it is news, and nobody's credits depend on it."""
 
 
-def plan_of(report: ScheduledReport, settings: Config) -> Plan:
+def plan_of(report: ScheduledReport, settings: Config) -> ReportPlan:
     """The schedule of a report: its own settings, and the cut-off and zone of its contract.
 
     Raises:
@@ -44,7 +44,7 @@ def plan_of(report: ScheduledReport, settings: Config) -> Plan:
     """
     contract = read_contract(report.claims or settings.claims)
     days = DIGEST_CUTOFF_DAYS if report.what == "digest" else contract.cutoff_days
-    return Plan(
+    return ReportPlan(
         report.name,
         report.period,
         cron=report.cron,

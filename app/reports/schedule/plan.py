@@ -32,7 +32,7 @@ LOOK_BACK = 400
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReportPlan:
     """When the reports of one kind are due.
 
     Attributes:
@@ -98,8 +98,8 @@ class Plan:
 
 
 @lru_cache(maxsize=8 * LOOK_BACK)
-def _due_at(plan: Plan, period: str) -> datetime:
-    """As `Plan.due_at`: a service asks for the same periods each minute, and a calendar with zones is dear."""
+def _due_at(plan: ReportPlan, period: str) -> datetime:
+    """As `ReportPlan.due_at`: a service asks for the same periods each minute, and a calendar with zones is dear."""
     end = parse_period(period, plan.period_zone)[1]
     if plan.cron is None:
         day = end.astimezone(plan.period_zone).date() + timedelta(days=plan.cutoff_days)
@@ -122,7 +122,7 @@ class Owed:
     first: str | None
 
 
-def owed(plan: Plan, now: datetime, recorded: Collection[str], first: str | None) -> Owed:
+def owed(plan: ReportPlan, now: datetime, recorded: Collection[str], first: str | None) -> Owed:
     """The periods to make now: due, not recorded, and of these the newest.
 
     Args:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.config.reports import ScheduledReport
     from app.reports.delivery.outbox import Delivery, Outbox
     from app.reports.delivery.send import Sender
-    from app.reports.schedule.plan import Plan
+    from app.reports.schedule.plan import ReportPlan
 
 _OURS = tuple(EXIT_STATUS)
 
@@ -64,7 +64,7 @@ class Runner:
 
     outbox: Outbox
     sender: Sender
-    plan: Callable[[ScheduledReport], Plan]
+    plan: Callable[[ScheduledReport], ReportPlan]
     make: Callable[[ScheduledReport, str, datetime], Sequence[MadeReport]]
     now: Callable[[], datetime]
     keep_days: int = 0

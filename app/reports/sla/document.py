@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.claims.contract import Contract
-    from app.results.coverage import Covered
+    from app.results.coverage import CoveredPeriod
     from metrics.claims.claim import Judged
     from queries.warehouse import Reader
 
@@ -125,7 +125,7 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
     }
 
 
-def _covered(coverage: Covered) -> dict[str, Any]:
+def _covered(coverage: CoveredPeriod) -> dict[str, Any]:
     """The part of the period that data cover."""
     window = coverage.window
     return {

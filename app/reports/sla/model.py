@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from app.reports.sla.model_parts import (
-    Budget,
+    BudgetPart,
     Change,
     DataQuality,
     FailureRate,
@@ -19,9 +19,9 @@ from app.reports.sla.model_parts import (
     Incidents,
     Measured,
     Moment,
-    Outcome,
-    Part,
+    OutcomePart,
     PublishedRate,
+    ReportPart,
     Sha256,
     TrendRow,
     Verdict,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class Period(Part):
+class PeriodPart(ReportPart):
     """The period that the report is about."""
 
     asked: str = Field(description="as requested, in the contract's zone")
@@ -41,14 +41,14 @@ class Period(Part):
     until: Moment = Field(description="not included")
 
 
-class Gap(Part):
+class Gap(ReportPart):
     """Time of the period without data."""
 
     since: Moment
     until: Moment
 
 
-class Covered(Part):
+class CoveragePart(ReportPart):
     """The part of the period that data cover; numbers are of this part."""
 
     since: Moment
@@ -58,7 +58,7 @@ class Covered(Part):
     gaps: tuple[Gap, ...]
 
 
-class Data(Part):
+class DataPart(ReportPart):
     """The state of the warehouse."""
 
     version: int
@@ -68,14 +68,14 @@ class Data(Part):
     loads_since_computed: int = Field(description="loads that the numbers do not contain yet")
 
 
-class Claims(Part):
+class Claims(ReportPart):
     """Where the claims come from."""
 
     file: str | None = Field(description="null: the vendor's headlines that come with Trackside")
     sha256: Sha256 | None
 
 
-class Status(Part):
+class StatusPart(ReportPart):
     """Whether the report is final."""
 
     final: bool
@@ -84,7 +84,7 @@ class Status(Part):
     reasons: tuple[str, ...] = Field(description="why it is not final")
 
 
-class Calendar(Part):
+class CalendarPart(ReportPart):
     """A calendar of agreed maintenance."""
 
     file: str
@@ -92,7 +92,7 @@ class Calendar(Part):
     events: int = Field(description="within the period")
 
 
-class Contract(Part):
+class ContractPart(ReportPart):
     """The contract; null where the claims file states nothing of it."""
 
     agreed: bool
@@ -103,10 +103,10 @@ class Contract(Part):
     currency: str | None
     credit_cap_percent: float
     zone: str
-    calendars: tuple[Calendar, ...]
+    calendars: tuple[CalendarPart, ...]
 
 
-class Credits(Part):
+class Credits(ReportPart):
     """All credits of the period together."""
 
     agreed: bool
@@ -117,7 +117,7 @@ class Credits(Part):
     currency: str | None
 
 
-class Summary(Part):
+class SummaryPart(ReportPart):
     """How many objectives have each verdict."""
 
     supported: int
@@ -154,13 +154,13 @@ class Objective(Measured):
     evidence: dict[str, float] = Field(description="share of the number by kind of evidence")
     note: str | None
     definition: str
-    outcome: Outcome
-    budget: Budget | None
+    outcome: OutcomePart
+    budget: BudgetPart | None
     trend: tuple[TrendRow, ...] = Field(description="the periods before, the last one last")
     before: Change | None
 
 
-class Headline(Part):
+class HeadlinePart(ReportPart):
     """A headline number of the whole cluster."""
 
     metric: str
@@ -179,7 +179,7 @@ class Headline(Part):
     show: str = Field(description="the command that prints it")
 
 
-class DayRatio(Part):
+class DayRatio(ReportPart):
     """A ratio on one day."""
 
     day: str
@@ -190,7 +190,7 @@ class DayRatio(Part):
     denominator: float | None
 
 
-class Daily(Part):
+class Daily(ReportPart):
     """Day by day (UTC)."""
 
     days: tuple[str, ...]
@@ -198,21 +198,21 @@ class Daily(Part):
     metrics: dict[str, tuple[DayRatio, ...]]
 
 
-class Exclusion(Part):
+class ExclusionPart(ReportPart):
     """What a claim leaves out."""
 
     claim: str
     says: str
 
 
-class Exclusions(Part):
+class Exclusions(ReportPart):
     """Everything that claims leave out."""
 
-    declared: tuple[Exclusion, ...]
+    declared: tuple[ExclusionPart, ...]
     gpu_seconds: str = Field(description="of all claims together, a decimal number as text")
 
 
-class Adjudication(Part):
+class Adjudication(ReportPart):
     """A correction by a person."""
 
     id: str
@@ -222,7 +222,7 @@ class Adjudication(Part):
     reason: str
 
 
-class Value(Part):
+class Value(ReportPart):
     """What a report gives for an objective."""
 
     value: float | None
@@ -232,7 +232,7 @@ class Value(Part):
     no_upper_limit: bool
 
 
-class Correction(Part):
+class CorrectionPart(ReportPart):
     """An objective of an earlier report for which the data give something else now."""
 
     objective: str
@@ -241,17 +241,17 @@ class Correction(Part):
     now: Value
 
 
-class Corrected(Part):
+class Corrected(ReportPart):
     """Corrections to an earlier report."""
 
     period: str
     sha256: Sha256
     data_version: int
     claims: Claims
-    changes: tuple[Correction, ...]
+    changes: tuple[CorrectionPart, ...]
 
 
-class Definition(Part):
+class Definition(ReportPart):
     """A metric as the catalog defines it."""
 
     metric: str
@@ -263,7 +263,7 @@ class Definition(Part):
     computed_by: str
 
 
-class LedgerCategory(Part):
+class LedgerCategory(ReportPart):
     """A category of GPU-time."""
 
     category: str
@@ -272,30 +272,30 @@ class LedgerCategory(Part):
     says: str
 
 
-class Command(Part):
+class Command(ReportPart):
     """A command that reproduces numbers of the report."""
 
     what: str
     command: str
 
 
-class Report(Part):
+class SlaReport(ReportPart):
     """The SLA report of Trackside."""
 
     report: Literal["sla"]
     form_version: Literal[2] = Field(description="counts up when a reader would have to change")
     trackside: str = Field(description="version that made it")
     cluster: str
-    period: Period
-    covered: Covered
-    data: Data
+    period: PeriodPart
+    covered: CoveragePart
+    data: DataPart
     claims: Claims
-    status: Status
-    contract: Contract
+    status: StatusPart
+    contract: ContractPart
     credits: Credits
-    summary: Summary
+    summary: SummaryPart
     objectives: tuple[Objective, ...]
-    headlines: tuple[Headline, ...]
+    headlines: tuple[HeadlinePart, ...]
     gpu_time: GpuTime
     daily: Daily
     incidents: Incidents
@@ -314,4 +314,4 @@ class Report(Part):
 
 def schema() -> Mapping[str, Any]:
     """The published JSON schema (draft 2020-12)."""
-    return {"$schema": DRAFT, **Report.model_json_schema(mode="serialization")}
+    return {"$schema": DRAFT, **SlaReport.model_json_schema(mode="serialization")}

@@ -13,7 +13,7 @@ Verdict = Literal["supported", "refuted", "undetermined"]
 Result = Literal["met", "missed", "undecided"]
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     """A part of the report: its keys are all there, and there are no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", title=None)
@@ -22,7 +22,7 @@ class Part(BaseModel):
 # Measurements ----------------------------------------------------------------------------------------------------
 
 
-class Measured(Part):
+class Measured(ReportPart):
     """A measurement with what it lies between."""
 
     value: float | None
@@ -40,7 +40,7 @@ class TrendRow(Measured):
     result: Result | None
 
 
-class Change(Part):
+class Change(ReportPart):
     """The difference to the period before."""
 
     period: str
@@ -49,14 +49,14 @@ class Change(Part):
     apart: bool | None = Field(description="whether the ranges have no number in common; null: an end is unknown")
 
 
-class Credit(Part):
+class Credit(ReportPart):
     """A step of the credit table."""
 
     beyond: float
     percent: float
 
 
-class Outcome(Part):
+class OutcomePart(ReportPart):
     """The outcome by the contract's rule."""
 
     rule: Literal["verdict", "value", "worse_end"]
@@ -66,7 +66,7 @@ class Outcome(Part):
     credit_most_percent: float
 
 
-class BudgetDay(Part):
+class BudgetDay(ReportPart):
     """What was spent by the end of a day (UTC)."""
 
     day: str
@@ -75,7 +75,7 @@ class BudgetDay(Part):
     spent_high: float
 
 
-class Budget(Part):
+class BudgetPart(ReportPart):
     """The error budget."""
 
     unit: str
@@ -90,7 +90,7 @@ class Budget(Part):
 # GPU-time --------------------------------------------------------------------------------------------------------
 
 
-class CategoryPart(Part):
+class CategoryPart(ReportPart):
     """GPU-time of one cause and kind of evidence."""
 
     cause: str | None
@@ -99,7 +99,7 @@ class CategoryPart(Part):
     share: float
 
 
-class Category(Part):
+class Category(ReportPart):
     """GPU-time of one category."""
 
     category: str
@@ -111,7 +111,7 @@ class Category(Part):
     parts: tuple[CategoryPart, ...]
 
 
-class GpuTime(Part):
+class GpuTime(ReportPart):
     """Every GPU-second by category."""
 
     capacity_gpu_seconds: Decimals
@@ -124,7 +124,7 @@ class GpuTime(Part):
 # Failures --------------------------------------------------------------------------------------------------------
 
 
-class Incident(Part):
+class Incident(ReportPart):
     """An attempt that infrastructure interrupted."""
 
     ended_at: Moment
@@ -145,14 +145,14 @@ class Incident(Part):
     cost_gpu_hours: float | None = Field(description="lost, stalled and started again; null: not observed")
 
 
-class NotShown(Part):
+class NotShown(ReportPart):
     """Interruptions that are counted, not listed."""
 
     n: int
     gpus: float
 
 
-class Incidents(Part):
+class Incidents(ReportPart):
     """Interruptions by infrastructure, those of most GPUs first."""
 
     n: int
@@ -165,7 +165,7 @@ class Incidents(Part):
     interruptions_by_class: dict[str, int]
 
 
-class FailureRate(Part):
+class FailureRate(ReportPart):
     """A rate of failures, by class and size of job."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -188,7 +188,7 @@ class FailureRate(Part):
     note: str | None
 
 
-class PublishedRate(Part):
+class PublishedRate(ReportPart):
     """Our failure rate over one that others published."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -215,7 +215,7 @@ class PublishedRate(Part):
 # Data quality ----------------------------------------------------------------------------------------------------
 
 
-class SourceGap(Part):
+class SourceGap(ReportPart):
     """Time that a source does not cover."""
 
     since: Moment
@@ -223,7 +223,7 @@ class SourceGap(Part):
     covered_by: str | None
 
 
-class SourceQuality(Part):
+class SourceQuality(ReportPart):
     """A source: its loads and gaps."""
 
     source: str
@@ -240,7 +240,7 @@ class SourceQuality(Part):
     warnings: tuple[str, ...]
 
 
-class Rejected(Part):
+class RejectedPart(ReportPart):
     """Input rows that were refused for one reason."""
 
     source: str
@@ -248,7 +248,7 @@ class Rejected(Part):
     n: int
 
 
-class FailedCheck(Part):
+class FailedCheck(ReportPart):
     """A data check that found rows."""
 
     name: str
@@ -257,10 +257,10 @@ class FailedCheck(Part):
     severity: Literal["stop", "warn"]
 
 
-class DataQuality(Part):
+class DataQuality(ReportPart):
     """What the numbers rest on."""
 
     sources: tuple[SourceQuality, ...]
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedPart, ...]
     checks: tuple[FailedCheck, ...]
     checks_are_of: tuple[str, ...] = Field(description="clusters that the checks are about")

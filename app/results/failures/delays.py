@@ -12,10 +12,10 @@ from metrics import frames
 from metrics.placement.delays import by_outages, by_restarts
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
-def delay_rows(source: Source, window: Window) -> tuple[pl.DataFrame, int]:
+def delay_rows(source: RowSource, window: Window) -> tuple[pl.DataFrame, int]:
     """Jobs delayed in the window (`metrics.placement.delays.DELAYS`), and how many that waited are not judged."""
     attempts = frames.conform(source.query("attempts", cluster=window.cluster), frames.ATTEMPTS)
     waited, unjudged = by_outages(attempts, cluster_of(source, window), since=window.since, until=window.until)

@@ -10,7 +10,7 @@ from app.results.source import memo_of_cache
 from app.results.windows import CLAIMED_GPUS
 from app.window import Window
 from metrics import theory
-from metrics.failures.exposure import OVER_128, POOLED, Histories, Size, around, buckets, histories
+from metrics.failures.exposure import OVER_128, POOLED, Histories, SizeRange, around, buckets, histories
 from metrics.failures.hazard import hazard_curves, hazards
 from metrics.failures.published import REFERENCES, Ratio, Reference, p_of_counts, ratio_to_constant, ratio_to_count
 from metrics.failures.rates import CLASSES, RATES, law_in, rates_in
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from app.window import Source
+    from app.window import RowSource
 
 
-def failure_history(source: Source, window: Window) -> Histories:
+def failure_history(source: RowSource, window: Window) -> Histories:
     """What ran in a window and how it was interrupted."""
     return memo_of_cache(source, ("failure_history", window), lambda: _failure_history(source, window))
 
 
-def _failure_history(source: Source, window: Window) -> Histories:
+def _failure_history(source: RowSource, window: Window) -> Histories:
     period = {"cluster": window.cluster, "since": window.since, "until": window.until}
     return histories(source.query("exposures", **period), source.query("endings", **period))
 
 
-def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
+def failure_rate_rows(source: RowSource, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
     """Failure rates and MTTF by class, way of counting and size; those of a standard window are read as stored."""
     stored = stored_failure_rates(source, window) if claimed_gpus == CLAIMED_GPUS else None
     if stored is None:
@@ -41,7 +41,7 @@ def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = C
     return stored
 
 
-def stored_failure_rates(source: Source, window: Window) -> pl.DataFrame | None:
+def stored_failure_rates(source: RowSource, window: Window) -> pl.DataFrame | None:
     """The rows of `failure_rates_of` as `compute` stored them; None where none can be read."""
     rows = source.query("stored_failure_rates", cluster=window.cluster, since=window.since, until=window.until)
     if rows.is_empty():
@@ -65,7 +65,7 @@ def failure_rates_of(past: Histories, window: Window, *, claimed_gpus: float = C
     return rates.with_columns(cluster=pl.lit(window.cluster))
 
 
-def sizes_of(past: Histories) -> list[Size]:
+def sizes_of(past: Histories) -> list[SizeRange]:
     """The job sizes that rates are computed for: all, large ones, and powers of two up to the largest of a history."""
     largest = past.ran["gpus"].max()
     return [POOLED, OVER_128, *buckets(largest if isinstance(largest, float) else 0.0)]
@@ -130,7 +130,7 @@ def hazard_rows(past: Histories, window: Window) -> pl.DataFrame:
 # --- others ------------------------------------------------------------------------------------------
 
 
-def reference_rows(source: Source, past: Histories, window: Window, gpus: float) -> pl.DataFrame:
+def reference_rows(source: RowSource, past: Histories, window: Window, gpus: float) -> pl.DataFrame:
     """Our failure rates over what others published, and over those of the warehouse's other clusters in that time.
 
     `mttf_d` and `reference_mttf_d` are at the size of a quoted point, else at `gpus` (each its own rate, scaled).
@@ -146,7 +146,7 @@ def reference_rows(source: Source, past: Histories, window: Window, gpus: float)
     return pl.DataFrame(rows, schema=_REFERENCE)
 
 
-def published_rows(source: Source, window: Window) -> pl.DataFrame:
+def published_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """Our failure rates over what others published: the rows of `reference_rows` without this warehouse's clusters."""
     rates = rates_in(failure_history(source, window), window.since, window.until, _COMPARED)
     return pl.DataFrame([_against(rates, each, CLAIMED_GPUS) for each in REFERENCES], schema=_REFERENCE)
@@ -245,7 +245,7 @@ def _comparison(ours: dict[str, Any], ratio: Ratio | None, their_rate: float | N
     }
 
 
-def _rate(rates: pl.DataFrame, kind: str, size: Size) -> dict[str, Any]:
+def _rate(rates: pl.DataFrame, kind: str, size: SizeRange) -> dict[str, Any]:
     """The row of a class and size, by attempts."""
     chosen = (pl.col("class") == kind) & (pl.col("counted") == "attempts") & (pl.col("size") == size.label)
     return rates.filter(chosen).row(0, named=True)

@@ -15,20 +15,20 @@ from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, order_of_loss,
 from metrics.theory import lost_goodput_gpu_s_expr
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
-def every_restart(source: Source, window: Window) -> pl.DataFrame:
+def every_restart(source: RowSource, window: Window) -> pl.DataFrame:
     """One row per restart in the window, those within an allocation among them (`in_allocation`)."""
     return source.query("restarts", cluster=window.cluster, since=window.since, until=window.until)
 
 
-def restart_rows(source: Source, window: Window) -> pl.DataFrame:
+def restart_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """One row per restart in the window by a new attempt; those within an allocation are no time to job restart."""
     return every_restart(source, window).filter(~pl.col("in_allocation"))
 
 
-def interruption_costs(source: Source, window: Window, of_class: str = "") -> pl.DataFrame:
+def interruption_costs(source: RowSource, window: Window, of_class: str = "") -> pl.DataFrame:
     """What interruptions cost, the newest first.
 
     Args:
@@ -49,7 +49,7 @@ def interruption_costs(source: Source, window: Window, of_class: str = "") -> pl
     return every.filter(frames.ended_in(window.since, window.until))
 
 
-def _ever(source: Source, cluster: str, of_class: str) -> pl.DataFrame:
+def _ever(source: RowSource, cluster: str, of_class: str) -> pl.DataFrame:
     return source.query("interruption_costs", cluster=cluster, since=_FIRST, until=_LAST, of_class=of_class)
 
 
@@ -57,7 +57,7 @@ _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:
+def priced_interruptions(source: RowSource, window: Window) -> pl.DataFrame:
     """Interruptions, the newest first, each with what it cost.
 
     Returns:
@@ -72,7 +72,7 @@ def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:
     )
 
 
-def orders_of_loss(source: Source, window: Window) -> pl.DataFrame:
+def orders_of_loss(source: RowSource, window: Window) -> pl.DataFrame:
     """What failures cost in the first and in the second order: as `metrics.failures.second_order.second_order_loss`."""
     return second_order_loss(priced_interruptions(source, window))
 
@@ -85,7 +85,7 @@ def orders_of_loss(source: Source, window: Window) -> pl.DataFrame:
     "lost_second_order",
     in_standard_windows=True,
 )
-def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
+def second_order_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """What failures cost in the first and in the second order, and the share of the second, as result rows.
 
     Returns:
@@ -154,7 +154,7 @@ def _measured(metric: str, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def interruptions_by(source: Source, window: Window, dimension: str) -> pl.DataFrame:
+def interruptions_by(source: RowSource, window: Window, dimension: str) -> pl.DataFrame:
     """Interruptions summed up by class, cause, node or order of loss, what cost most first.
 
     Returns:
@@ -180,7 +180,7 @@ def interruptions_by(source: Source, window: Window, dimension: str) -> pl.DataF
     )
 
 
-def node_failures(source: Source, window: Window) -> pl.DataFrame:
+def node_failures(source: RowSource, window: Window) -> pl.DataFrame:
     """What infrastructure interruptions that name a node cost, by node, the most first.
 
     Returns:

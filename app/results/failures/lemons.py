@@ -19,7 +19,7 @@ from metrics.failures import lemons
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.window import Source
+    from app.window import RowSource
 
 NODE_SCORES: Final = (
     "cluster", "node", "window_from", "window_until", "failures", "expected", "p_value", "q_value", "rate_eb",
@@ -44,12 +44,12 @@ class Failed:
     states: pl.DataFrame
 
 
-def failed(source: Source, window: Window) -> Failed:
+def failed(source: RowSource, window: Window) -> Failed:
     """What nodes did wrong in a window; states as persons corrected them."""
     return memo_of_cache(source, ("failed", window), lambda: _failed(source, window))
 
 
-def _failed(source: Source, window: Window) -> Failed:
+def _failed(source: RowSource, window: Window) -> Failed:
     period = {"cluster": window.cluster, "since": window.since, "until": window.until}
     reported = frames.conform(source.query("node_states", cluster=window.cluster), frames.NODE_STATES)
     return Failed(
@@ -59,7 +59,7 @@ def _failed(source: Source, window: Window) -> Failed:
     )
 
 
-def node_score_rows(source: Source, window: Window, past: Failed | None = None) -> pl.DataFrame:
+def node_score_rows(source: RowSource, window: Window, past: Failed | None = None) -> pl.DataFrame:
     """Every node against what chance would give in the window, the worst first: `metrics.failures.lemons.lemon_nodes`.
 
     Args:
@@ -84,7 +84,7 @@ def node_score_rows(source: Source, window: Window, past: Failed | None = None) 
     )
 
 
-def stored_node_scores(source: Source, windows: Sequence[Window]) -> pl.DataFrame:
+def stored_node_scores(source: RowSource, windows: Sequence[Window]) -> pl.DataFrame:
     """Rows of the table `node_scores` of windows of one cluster, each judged by its last 28 days.
 
     Nodes of which nothing is expected (no other one ran) are left out.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
-def nodes_by_accounting(source: Source, window: Window) -> str | None:
+def nodes_by_accounting(source: RowSource, window: Window) -> str | None:
     """A sentence on the nodes of a window that only accounting knows; None where an inventory names all of them.
 
     Where no inventory was read at all, ratios over capacity say so themselves.
@@ -24,12 +24,12 @@ def nodes_by_accounting(source: Source, window: Window) -> str | None:
     )
 
 
-def share_by_accounting(source: Source, window: Window) -> float | None:
+def share_by_accounting(source: RowSource, window: Window) -> float | None:
     """The share of a window's capacity on nodes that only accounting knows; None where there is no capacity."""
     return _counted(source, window)[1]
 
 
-def _counted(source: Source, window: Window) -> tuple[int, float | None]:
+def _counted(source: RowSource, window: Window) -> tuple[int, float | None]:
     """How many such nodes there are, and their share."""
     counted = source.query("nodes_by_accounting", cluster=window.cluster, since=window.since, until=window.until)
     return counted["n_nodes"].item(), counted["share"].item()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from app.corrections import records as adjudications
-from ingest.node_reasons import told
+from ingest.node_reasons import meaning_of
 from metrics import frames
 from metrics.corrections import corrected_states
 from metrics.ledger.ledger import with_silence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.corrections import StateFix
 
 _STATE = ["cluster", "node", "started_at", "state", "reason"]
@@ -38,7 +38,7 @@ class Lifecycle(NamedTuple):
     known_until: datetime
 
 
-def lifecycle(source: Source, window: Window) -> Lifecycle:
+def lifecycle(source: RowSource, window: Window) -> Lifecycle:
     """Outages of nodes with GPUs that have time in the window; their GPU-time is that within it."""
     computed = source.query("computed", cluster=window.cluster)
     known_until = computed["until"].max() if computed.height else window.until
@@ -56,7 +56,7 @@ def lifecycle(source: Source, window: Window) -> Lifecycle:
     return Lifecycle(within, stages.filter(overlap), known_until)  # type: ignore[arg-type]  # as above
 
 
-def _states(source: Source, window: Window, fixes: Sequence[StateFix]) -> pl.DataFrame:
+def _states(source: RowSource, window: Window, fixes: Sequence[StateFix]) -> pl.DataFrame:
     """States of nodes with GPUs, as the ledger reads them, and what their reasons tell."""
     reported = source.query("node_states", cluster=window.cluster)
     if not candidates(reported).is_empty():
@@ -80,8 +80,8 @@ def _with_meaning(states: pl.DataFrame) -> pl.DataFrame:
     pairs = states.select(stated).unique(maintain_order=True)
     rows = []
     for reason, actor, raw in pairs.rows():
-        meaning = told(reason, actor)
-        rows.append((reason, actor, raw, meaning.by, meaning.stage or told(raw).stage, meaning.cause))
+        meaning = meaning_of(reason, actor)
+        rows.append((reason, actor, raw, meaning.by, meaning.stage or meaning_of(raw).stage, meaning.cause))
     schema = dict.fromkeys([*stated, "by", "stage", "cause"], frames.TEXT)
     known = pl.DataFrame(rows, schema=schema, orient="row")
     return states.join(known, on=stated, how="left", nulls_equal=True, maintain_order="left")

@@ -8,13 +8,13 @@ from ingest.counted import counted
 from metrics.goodput.goodput import SWITCH_ON
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 UNKNOWN: Final = "unknown"
 """`attempts.gpus_from` where no source tells."""
 
 
-def unknown_gpus_notes(source: Source, window: Window) -> tuple[str, ...]:
+def unknown_gpus_notes(source: RowSource, window: Window) -> tuple[str, ...]:
     """Sentences on attempts of a window whose GPUs are unknown, and on those known from elsewhere."""
     rows = source.query("unknown_gpus", cluster=window.cluster, since=window.since, until=window.until)
     if rows.is_empty():

@@ -13,7 +13,7 @@ from metrics.people.names import with_latest_names
 
 if TYPE_CHECKING:
     from app.config.cost import Cost
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
 def prices_of(settings: Cost) -> pl.DataFrame:
@@ -27,7 +27,7 @@ def grid_of(settings: Cost) -> pl.DataFrame:
     return pl.DataFrame([(each.since, each.kg_per_kwh) for each in settings.grid], schema=metric.GRID, orient="row")
 
 
-def cost_rows(source: Source, window: Window, settings: Cost, dimension: str = "cluster") -> pl.DataFrame:
+def cost_rows(source: RowSource, window: Window, settings: Cost, dimension: str = "cluster") -> pl.DataFrame:
     """What the GPU-time of each subject cost, its energy and emissions: `metrics.people.cost.cost`."""
     spent = frames.conform(source.query("gpu_time_to_price", dimension=dimension, **window.parameters), metric.TO_PRICE)
     if dimension == "user":

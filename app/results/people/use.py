@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
-def use_rows(source: Source, window: Window, dimension: str) -> pl.DataFrame:
+def use_rows(source: RowSource, window: Window, dimension: str) -> pl.DataFrame:
     """What each user, by the latest name, or account used in the window: `metrics.people.use.use`."""
     interruptions = frames.conform(source.query("interruptions", **window.parameters), frames.INTERRUPTIONS)
     held = source.query("allocated_in_window", **window.parameters)["gpu_s"].item()
@@ -28,18 +28,18 @@ def use_rows(source: Source, window: Window, dimension: str) -> pl.DataFrame:
     return use(flags, interruptions, dimension, since=window.since, until=window.until, of_all_gpu_s=held)
 
 
-def renamed_users(source: Source, window: Window) -> pl.DataFrame:
+def renamed_users(source: RowSource, window: Window) -> pl.DataFrame:
     """Users who were renamed before the end of the window: `metrics.people.names.RENAMES`."""
     return names.renames(_changes(source, window))
 
 
-def uid_mismatches(source: Source, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
+def uid_mismatches(source: RowSource, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Numbers that several users had, and users that had several: `metrics.people.names.mismatches`."""
     uids = source.query("uids_of_users", cluster=window.cluster, until=window.until)
     return names.mismatches(frames.conform(uids, names.UIDS), renamed_users(source, window))
 
 
-def coordinator_rows(source: Source, window: Window) -> pl.DataFrame:
+def coordinator_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """Who may manage which account at the end of the window: `metrics.people.coordinators.coordinators`."""
     listed = source.query("coordinators_listed", cluster=window.cluster)
     return coordinators_metric.coordinators(
@@ -47,12 +47,12 @@ def coordinator_rows(source: Source, window: Window) -> pl.DataFrame:
     )
 
 
-def _changes(source: Source, window: Window) -> pl.DataFrame:
+def _changes(source: RowSource, window: Window) -> pl.DataFrame:
     changes = source.query("access_changes", cluster=window.cluster, until=window.until)
     return frames.conform(changes, access_metric.CHANGES)
 
 
-def access_rows(source: Source, window: Window) -> pl.DataFrame:
+def access_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """Who may, or did, use the cluster at the end of the window: `metrics.people.access.access`."""
     cluster = window.cluster
     listed = source.query("access_listed", cluster=cluster)
@@ -66,7 +66,7 @@ def access_rows(source: Source, window: Window) -> pl.DataFrame:
     )
 
 
-def _accounted_from(source: Source, cluster: str) -> datetime | None:
+def _accounted_from(source: RowSource, cluster: str) -> datetime | None:
     """The beginning of the time that accounting covers."""
     rows = source.query("coverage", cluster=cluster, source="accounting")
     return rows["started_at"].min() if rows.height else None  # type: ignore[return-value]  # polars types min() broadly

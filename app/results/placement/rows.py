@@ -9,12 +9,12 @@ import polars as pl
 from ingest.slurm.formats.nodelist import expand_column
 from metrics import frames
 from metrics.placement import effect, room
-from metrics.placement.spans import PLACES, Cluster, by_size, spans
+from metrics.placement.spans import PLACES, NodePlaces, by_size, spans
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
 
 
 def size_label(milli_gpus: pl.Expr) -> pl.Expr:
@@ -26,17 +26,17 @@ def size_label(milli_gpus: pl.Expr) -> pl.Expr:
     )
 
 
-def places(source: Source, window: Window) -> pl.DataFrame:
+def places(source: RowSource, window: Window) -> pl.DataFrame:
     """The place of each node over time: `metrics.placement.spans.PLACES`."""
     return frames.conform(source.query("node_places", cluster=window.cluster), PLACES)
 
 
-def span_rows(source: Source, window: Window) -> pl.DataFrame:
+def span_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """Attempts on several nodes that began in the window: `metrics.placement.spans.SPANS`, with `run_id`."""
     return source.memo(("span_rows", window), lambda: _span_rows(source, window))
 
 
-def _span_rows(source: Source, window: Window) -> pl.DataFrame:
+def _span_rows(source: RowSource, window: Window) -> pl.DataFrame:
     cluster = window.cluster
     begun = source.query("attempts_begun", **window.parameters)
     nodes = frames.conform(source.query("nodes", cluster=cluster), frames.NODES)
@@ -54,16 +54,16 @@ def _span_rows(source: Source, window: Window) -> pl.DataFrame:
     return rows.join(runs, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left")
 
 
-def _held(source: Source, cluster: str, since: datetime, until: datetime) -> pl.DataFrame:
+def _held(source: RowSource, cluster: str, since: datetime, until: datetime) -> pl.DataFrame:
     """`frames.ATTEMPT_NODES` of the attempts that began before `until` and had not ended before `since`."""
     rows = source.query("attempt_nodes_in", cluster=cluster, since=since, until=until)
     return frames.conform(rows, frames.ATTEMPT_NODES)
 
 
-def cluster_of(source: Source, window: Window) -> Cluster:
+def cluster_of(source: RowSource, window: Window) -> NodePlaces:
     """The cluster's nodes: their places and partitions, and when how many of their GPUs were free."""
     cluster = window.cluster
-    return Cluster(
+    return NodePlaces(
         frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
         places(source, window),
         frames.conform(source.query("nodes", cluster=cluster), frames.NODES),
@@ -79,7 +79,7 @@ def sums(rows: pl.DataFrame, dimension: str) -> pl.DataFrame:
     return by_size(rows, size).join(order, on="subject").with_columns(n_gpus=pl.col("most") / 1000).drop("most")
 
 
-def standing_rows(source: Source, window: Window) -> pl.DataFrame:
+def standing_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """What each node was doing at the end of the window: `metrics.placement.room.standing`."""
     cluster, at = window.cluster, window.until
     return room.standing(
@@ -92,14 +92,14 @@ def standing_rows(source: Source, window: Window) -> pl.DataFrame:
     )
 
 
-def _reserved(source: Source, window: Window) -> pl.DataFrame:
+def _reserved(source: RowSource, window: Window) -> pl.DataFrame:
     """Nodes that a reservation keeps at the end of the window: `cluster` and `node`."""
     lists = source.query("reserved_node_lists", cluster=window.cluster, at=window.until)
     named = lists.join(expand_column(lists["node_list"]), left_on="node_list", right_on="text")
     return named.select("cluster", node="nodes").explode("node").drop_nulls()
 
 
-def effect_rows(source: Source, window: Window, rows: pl.DataFrame) -> pl.DataFrame:
+def effect_rows(source: RowSource, window: Window, rows: pl.DataFrame) -> pl.DataFrame:
     """What goes with spanning more: `metrics.placement.effect.effects`."""
     steps = source.query("step_times_of_attempts", **window.parameters)
     broken = source.query("interruptions", **window.parameters).filter(pl.col("class") == "infrastructure")

@@ -19,7 +19,7 @@ from metrics.goodput.job import job_goodput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.goodput.job import JobGoodput
 
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]
@@ -62,7 +62,7 @@ class JobAccounts:
     buckets: pl.DataFrame
 
 
-def job_accounts(source: Source, window: Window) -> JobAccounts:
+def job_accounts(source: RowSource, window: Window) -> JobAccounts:
     """The account of each logged run within the window.
 
     A run's clock begins with its first process (queueing before that does not count) or with the window, and stops
@@ -80,7 +80,7 @@ def job_accounts(source: Source, window: Window) -> JobAccounts:
     )
 
 
-def _accounts(source: Source, window: Window) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
+def _accounts(source: RowSource, window: Window) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
     low, high = frames.instant(window.since), frames.instant(window.until)
     logs, executed = computed_logs(source, window.cluster)
     sessions = logs.sessions.filter(pl.col("usable") & (pl.col("stream") == "") & (pl.col("started_at") < high))
@@ -105,7 +105,7 @@ def _accounts(source: Source, window: Window) -> Iterator[tuple[dict[str, object
                 starts.get((run,), unfinished.clear()),
             )
             try:
-                log = _Log(own, steps[run,], own_starts, own_events, over[run], window)
+                log = _WindowedLog(own, steps[run,], own_starts, own_events, over[run], window)
                 rows = log.rows(str(run))
             except _FAULTS as error:  # one run's log must not cost the others their numbers
                 rows = _left_out(window.cluster, str(run), error), []
@@ -121,7 +121,7 @@ def _left_out(cluster: str, run: str, error: Exception) -> dict[str, object]:
     return dict.fromkeys(_RUN_ROWS) | {"cluster": cluster, "run_id": run, "note": reason}
 
 
-class _Log:
+class _WindowedLog:
     """The log of one run within a window, in seconds since the window's begin."""
 
     def __init__(  # noqa: PLR0917 - private, and every one of them is needed
@@ -224,7 +224,7 @@ _VISIBLE = 5e-5
 
 
 @result("goodput_job", in_standard_windows=True)
-def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
+def job_goodput_rows(source: RowSource, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
     """Job goodput of all logged runs together, weighted by their wall time, as one result row; none without logs.
 
     Args:
@@ -266,7 +266,7 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
     return as_results(row, window, "cluster")
 
 
-def job_goodput_run_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
+def job_goodput_run_rows(source: RowSource, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
     """Job goodput of each logged run as result rows of the dimension `run`."""
     runs = (job_accounts(source, window) if accounts is None else accounts).runs
     rows = runs.select(
@@ -284,7 +284,7 @@ def job_goodput_run_rows(source: Source, window: Window, *, accounts: JobAccount
     return as_results(rows, window, "run")
 
 
-def bucket_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
+def bucket_rows(source: RowSource, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
     """Where the logged runs' wall time went by the library's buckets: the cluster's, the largest first.
 
     Returns:

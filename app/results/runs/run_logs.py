@@ -13,7 +13,7 @@ from metrics.runs.second_logs import one_event_per_process, one_log_per_process
 from metrics.runs.steps import StepRules, executions_of_steps, explicit_runs, match_sessions, with_runs
 
 if TYPE_CHECKING:
-    from app.window import Source
+    from app.window import RowSource
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Logs:
         return executions_of_steps(self.steps, self.sessions, self.events, rules)
 
 
-def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
+def read_logs(source: RowSource, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
     """Read a cluster's logs and find their attempts. Rank 0 stands for all, and one log for two of one process."""
     everyone = source.query("run_sessions", cluster=cluster)
     steps = frames.conform(source.query("steps", cluster=cluster), frames.STEPS)
@@ -62,7 +62,7 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     )
 
 
-def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
+def computed_logs(source: RowSource, cluster: str) -> tuple[Logs, pl.DataFrame]:
     """Logs and executions by the constants and runs of the last computation.
 
     Several numbers need them, so the source keeps them where its rows do not change.
@@ -70,12 +70,12 @@ def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
     return source.memo(("logs", cluster), lambda: _computed_logs(source, cluster))
 
 
-def keep_logs(source: Source, cluster: str, logs: Logs, executed: pl.DataFrame) -> None:
+def keep_logs(source: RowSource, cluster: str, logs: Logs, executed: pl.DataFrame) -> None:
     """Have `computed_logs` return what a computation has read and made already, where the source keeps it."""
     source.memo(("logs", cluster), lambda: (logs, executed))
 
 
-def _computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
+def _computed_logs(source: RowSource, cluster: str) -> tuple[Logs, pl.DataFrame]:
     constants = computed_constants(source, cluster)
     attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
     joined = frames.conform(source.query("run_attempts", cluster=cluster), frames.RUN_ATTEMPTS)

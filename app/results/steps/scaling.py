@@ -17,12 +17,12 @@ from metrics.scaling.speeds import KEY, has_speed, run_speeds
 from metrics.scaling.target import logged_times, token_times
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.mfu.flops import Convention
 
 
 def scaling_runs(
-    source: Source, window: Window, *, tokens: float | None = None, convention: Convention | None = None
+    source: RowSource, window: Window, *, tokens: float | None = None, convention: Convention | None = None
 ) -> pl.DataFrame:
     """Each run that logged steps in the window, by recipe, GPUs and global batch, with its time to the target.
 
@@ -44,7 +44,7 @@ def scaling_runs(
     return runs.join(times, on=["cluster", "run_id"], how="left", maintain_order="left")
 
 
-def _timed_alone(source: Source, window: Window, steps: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+def _timed_alone(source: RowSource, window: Window, steps: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     """The sessions of runs with a time of which no step has a speed, as rows of steps without tokens and length."""
     sessions = computed_logs(source, window.cluster)[0].sessions
     low, high = frames.instant(window.since), frames.instant(window.until)
@@ -57,7 +57,7 @@ def _timed_alone(source: Source, window: Window, steps: pl.DataFrame, times: pl.
     return without.select(*columns, *empty, wall_s=pl.lit(0.0)).unique(["run_id", "n_gpus", *KEY], maintain_order=True)
 
 
-def _events(source: Source, cluster: str) -> pl.DataFrame:
+def _events(source: RowSource, cluster: str) -> pl.DataFrame:
     """Events of run logs, by the runs that these are joined to."""
     key = ["cluster", "run_id", "scheduler", "job_id"]
     runs = computed_logs(source, cluster)[0].sessions.select(*key, "run").unique(maintain_order=True)
@@ -65,14 +65,14 @@ def _events(source: Source, cluster: str) -> pl.DataFrame:
     return logged.join(runs, on=key, nulls_equal=True).with_columns(run_id="run")
 
 
-def _steps(source: Source, window: Window) -> pl.DataFrame:
+def _steps(source: RowSource, window: Window) -> pl.DataFrame:
     return kept_steps(source, window, (*FACTS, *frames.RECIPE))
 
 
 # Days ---------------------------------------------------------------------------------------------------------------
 
 
-def speeds_by_day(source: Source, window: Window) -> pl.DataFrame:
+def speeds_by_day(source: RowSource, window: Window) -> pl.DataFrame:
     """`run_speeds`'s rows by UTC day instead of by run: `run_id` is the day, as text."""
     steps = step_mfu(_steps(source, window), convention=flop_convention(source, window.cluster))
     return run_speeds(steps.with_columns(run_id=pl.col("ts").dt.date().cast(pl.String)))
@@ -85,7 +85,7 @@ class Differences(NamedTuple):
     unknown: list[str]
 
 
-def what_changed(source: Source, window: Window, n_gpus: float, day: str) -> Differences:
+def what_changed(source: RowSource, window: Window, n_gpus: float, day: str) -> Differences:
     """What else is different from a day on: driver, nodes and container image of the attempts of a size.
 
     Args:
@@ -122,7 +122,7 @@ _IMAGE: Final = re.compile(r"--container-image[= ](\S+)")
 _MOST_NAMED: Final = 5
 
 
-def _drivers(source: Source, cluster: str) -> pl.DataFrame:
+def _drivers(source: RowSource, cluster: str) -> pl.DataFrame:
     """The driver (`value`) of each attempt whose log records it: that of the session at whose time it was recorded."""
     logs, _ = computed_logs(source, cluster)
     of = ["run_id", "scheduler", "job_id"]
@@ -137,7 +137,7 @@ def _drivers(source: Source, cluster: str) -> pl.DataFrame:
     return found.select(*frames.ATTEMPT_KEY, "value")
 
 
-def _measured_drivers(source: Source, window: Window, steps: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+def _measured_drivers(source: RowSource, window: Window, steps: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """The drivers (`value`) that telemetry names of the nodes of steps, on either side (`after`).
 
     Of a day on which a node's driver changed, that which was there while the steps were, if one was seen then.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.stragglers.collectives import HANGS, hangs
+from metrics.stragglers.collectives import HANGS, find_hangs
 from metrics.stragglers.stalls import RANK_LINES, stalls
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from metrics.runs.steps import StepRules
 
 LONGEST_LINE: Final = timedelta(days=1)
@@ -25,12 +25,12 @@ _FEW: Final = 3
 """Of fewer stalls it is not asked beforehand which runs have times of ranks."""
 
 
-def stall_rows(source: Source, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:
+def stall_rows(source: RowSource, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:
     """`metrics.stragglers.stalls.STALLS` of steps that began in the window: of all runs, or of the run or job named."""
     return stalls_of(source, window, step_gaps(source, window, rules, run))
 
 
-def step_gaps(source: Source, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:
+def step_gaps(source: RowSource, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:
     """Steps that were late, as `metrics.stragglers.stalls.STEP_GAPS`."""
     return source.query(
         "step_gaps",
@@ -43,23 +43,23 @@ def step_gaps(source: Source, window: Window, rules: StepRules, run: str | None 
     )
 
 
-def stalls_of(source: Source, window: Window, gaps: pl.DataFrame) -> pl.DataFrame:
+def stalls_of(source: RowSource, window: Window, gaps: pl.DataFrame) -> pl.DataFrame:
     """What late steps waited for."""
     events = frames.conform(source.query("run_events", cluster=window.cluster), frames.RUN_EVENTS)
     dumps = hang_rows(source, window) if gaps.height else None
     return stalls(gaps, events, _lines(source, window.cluster, gaps), dumps)
 
 
-def hang_rows(source: Source, window: Window, run: str | None = None) -> pl.DataFrame:
+def hang_rows(source: RowSource, window: Window, run: str | None = None) -> pl.DataFrame:
     """`metrics.stragglers.collectives.HANGS` of the dumps of a window: of all runs, or of the run or job named."""
     dumps = source.query("collective_dumps", cluster=window.cluster, since=window.since, until=window.until, run=run)
     if dumps.is_empty():
         return frames.empty(HANGS)
     nodes = source.query("rank_places", cluster=window.cluster, runs=dumps["run_id"].unique().sort().to_list())
-    return hangs(dumps.join(nodes, on=["run_id", "rank"], how="left"))
+    return find_hangs(dumps.join(nodes, on=["run_id", "rank"], how="left"))
 
 
-def _lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
+def _lines(source: RowSource, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
     """Times of ranks whose lines span a stall; each line once."""
     longest = gaps.sort(pl.col("resumed_at") - pl.col("began_at"), descending=True, maintain_order=True).head(MOST)
     during = [
@@ -77,7 +77,7 @@ def _lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([frames.empty(RANK_LINES), *lines]).unique(maintain_order=True)
 
 
-def _with_lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
+def _with_lines(source: RowSource, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
     """The late steps of runs whose ranks recorded anything: most record nothing, and each costs a query."""
     if gaps.height < _FEW:
         return gaps

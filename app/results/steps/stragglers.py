@@ -17,14 +17,14 @@ from metrics.anomalies.scan import ANOMALIES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.window import Source
+    from app.window import RowSource
     from queries.warehouse import Reader, Writer
 
 MOST_ROWS: Final = 4_000_000
 """Of a part."""
 
 
-def rank_times(source: Source, window: Window, run: str | None = None) -> Iterator[pl.DataFrame]:
+def rank_times(source: RowSource, window: Window, run: str | None = None) -> Iterator[pl.DataFrame]:
     """Rank times of steps that began in the window, as `frames.RANK_STEPS`: of all runs, or of the run or job named.
 
     They come in parts, each session in one part, so that no more than a part is in memory. Lines of a session that has
@@ -52,7 +52,7 @@ def rank_times(source: Source, window: Window, run: str | None = None) -> Iterat
         yield frames.conform(rows, frames.RANK_STEPS)
 
 
-def _summed(source: Source, window: Window, session: dict[str, Any]) -> pl.DataFrame:
+def _summed(source: RowSource, window: Window, session: dict[str, Any]) -> pl.DataFrame:
     rows = source.query(
         "rank_steps_summed",
         cluster=window.cluster,

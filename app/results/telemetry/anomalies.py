@@ -10,7 +10,7 @@ import polars as pl
 from app.results.stored import RESULTS
 from app.results.telemetry.anomaly_days import (
     DAY,
-    Counts,
+    HourCounts,
     Hours,
     Stored,
     begin_of,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from app.results.telemetry.anomaly_days import DayTests
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from queries.warehouse import Reader
 
 LOOKBACK: Final = REACH_DAYS * DAY
@@ -92,7 +92,7 @@ def _unchanged(source: Reader | Writer, window: Window) -> bool:
 
 
 def _joined(days: Iterator[DayTests], held: pl.DataFrame) -> Anomalies:
-    window, counts = Joined(), [Counts()]
+    window, counts = Joined(), [HourCounts()]
     for day in days:
         window.add(day.sums)
         counts.append(day.counts)
@@ -112,7 +112,7 @@ def _hours(source: Reader | Writer, window: Window, run_ids: list[str] | None) -
     return Hours(source, window.cluster, limits, held, max(computed["until"], window.until))
 
 
-def held_by(source: Source, window: Window, run_ids: list[str] | None = None) -> pl.DataFrame:
+def held_by(source: RowSource, window: Window, run_ids: list[str] | None = None) -> pl.DataFrame:
     """What attempts held of nodes in a window and the days before it.
 
     Returns:
@@ -130,7 +130,7 @@ def held_by(source: Source, window: Window, run_ids: list[str] | None = None) ->
     return near.join(numbers, on=key, how="left", maintain_order="left")
 
 
-def _days(source: Source, window: Window) -> list[date]:
+def _days(source: RowSource, window: Window) -> list[date]:
     """UTC days with telemetry of GPUs or nodes, from the days before the window on, the first one first."""
     period = {"cluster": window.cluster, "since": begin_of(window.since.date()) - LOOKBACK, "until": window.until}
     days = [source.query(name, **period)["day"] for name in ("gpu_telemetry_days", "node_telemetry_days")]
@@ -161,7 +161,7 @@ _NODES: Final[frames.Schema] = {
 }
 
 
-def node_anomalies(source: Source, window: Window, found: Anomalies) -> pl.DataFrame:
+def node_anomalies(source: RowSource, window: Window, found: Anomalies) -> pl.DataFrame:
     """What deviates on each node that was tested, and what else happened on it meanwhile; the clearest first.
 
     Args:
@@ -191,7 +191,7 @@ def node_anomalies(source: Source, window: Window, found: Anomalies) -> pl.DataF
     return frames.conform(nodes.join(beside, on="node", how="left", maintain_order="left"), _NODES)
 
 
-def _meanwhile(source: Source, window: Window, nodes: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+def _meanwhile(source: RowSource, window: Window, nodes: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     """Incidents of nodes, and how many attempts were on them, between `since` and `until`."""
     spans = nodes.select("node", "since", "until")
     incidents = source.query("incidents_in", **window.parameters).select("node", "started_at", "ended_at", "kinds")

@@ -35,7 +35,7 @@ _EPOCH: Final = date(1970, 1, 1)
 _HOUR_US: Final = 3_600_000_000
 
 
-class Counts(NamedTuple):
+class HourCounts(NamedTuple):
     """Hours of a day: in which GPUs were busy, of these those with peers, and those of ports and mounts with peers."""
 
     busy: int = 0
@@ -48,10 +48,10 @@ class DayTests(NamedTuple):
 
     day: date
     sums: pl.DataFrame
-    counts: Counts
+    counts: HourCounts
 
 
-class _Period(TypedDict):
+class _DayRange(TypedDict):
     cluster: str
     since: datetime
     until: datetime
@@ -91,22 +91,22 @@ class Hours:
         self._meant = None if meant.height == held["attempt"].n_unique() else meant
         self._busy = BusyHours(source, cluster, limits)
 
-    def deviations(self, day: date, within: tuple[int, int]) -> tuple[pl.DataFrame, Counts]:
+    def deviations(self, day: date, within: tuple[int, int]) -> tuple[pl.DataFrame, HourCounts]:
         """`deviations.DEVIATIONS` of a day, and what there is in some of its hours (since 1970)."""
         since, until = begin_of(day), begin_of(day) + timedelta(hours=hours_before(day, self.until))
         if since >= until:
-            return frames.empty(DEVIATIONS), Counts()
-        period: _Period = {"cluster": self.cluster, "since": since, "until": until}
+            return frames.empty(DEVIATIONS), HourCounts()
+        period: _DayRange = {"cluster": self.cluster, "since": since, "until": until}
         first = number_of(day) * HOURS_A_DAY
         owners = held_hours(self.held, first, first + hours_before(day, self.until))
         if self._meant is not None and owners.join(self._meant, on="attempt", how="semi").is_empty():
-            return frames.empty(DEVIATIONS), Counts()
+            return frames.empty(DEVIATIONS), HourCounts()
         busy = self._owned(self._busy.of_day(since, until), owners)
         devices = self._owned(self.source.query("node_device_hours", **period), owners)
         of_gpus, of_nodes = gpu_deviations(busy), node_deviations(devices)
         inside = pl.col("hour").is_between(*within, closed="left")
         gpus = of_gpus.filter(inside, pl.col("level") == "gpu").select("node", "device", "hour")
-        counts = Counts(busy.filter(inside).height, gpus.n_unique(), of_nodes.filter(inside).height)
+        counts = HourCounts(busy.filter(inside).height, gpus.n_unique(), of_nodes.filter(inside).height)
         return pl.concat([of_gpus, of_nodes]), counts
 
     def _owned(self, hours: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
@@ -183,7 +183,7 @@ class Stored:
             CorruptWarehouseError: its file is damaged or missing.
         """
         row, begin = self._days[day], begin_of(day)
-        period: _Period = {"cluster": self._hours.cluster, "since": begin, "until": begin + DAY}
+        period: _DayRange = {"cluster": self._hours.cluster, "since": begin, "until": begin + DAY}
         same = pl.col("ts") == begin
         blocks = self._hours.source.sample_blocks("anomaly_sums", **period)
         parts = [
@@ -191,7 +191,7 @@ class Stored:
             for block in blocks
         ]
         sums = frames.conform(pl.concat([frames.empty(SUMS).lazy(), *parts]).collect(), SUMS)
-        return DayTests(day, sums, Counts(row["busy_hours"], row["compared_hours"], row["device_hours"]))
+        return DayTests(day, sums, HourCounts(row["busy_hours"], row["compared_hours"], row["device_hours"]))
 
 
 def days_tested(

@@ -16,7 +16,7 @@ from metrics import frames
 from metrics.telemetry.activity_intervals import ACTIVE_SHARE, activity_intervals
 from metrics.telemetry.gpu_attribution import RATIO_PARTS, RESOLUTION, added_up, day_activities, in_units
 from metrics.telemetry.rollup_fallback import LONGEST_S, with_hours
-from metrics.telemetry.sample_grid import GPU, Reading, inactive
+from metrics.telemetry.sample_grid import GPU, SampledMetric, inactive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -139,11 +139,11 @@ def _by_user(users: pl.DataFrame) -> pl.DataFrame:
     return users.group_by("user").agg(pl.exclude("user", "partition").sum()).sort("user")
 
 
-def _readings(rules: Rules) -> tuple[Reading, Reading]:
+def _readings(rules: Rules) -> tuple[SampledMetric, SampledMetric]:
     """How samples are read, and how days are on which hours stand for samples."""
     idle = _idle(rules)
     share = pl.coalesce(1 - pl.col(ACTIVE_SHARE), idle.cast(pl.Float64))
-    return Reading(RESOLUTION, idle), Reading({**RESOLUTION, HOURLY: 1}, share, idle_parts=RATIO_PARTS)
+    return SampledMetric(RESOLUTION, idle), SampledMetric({**RESOLUTION, HOURLY: 1}, share, idle_parts=RATIO_PARTS)
 
 
 def _idle(rules: Rules) -> pl.Expr:
@@ -155,7 +155,7 @@ def _by_hour(sums: pl.DataFrame) -> bool:
     return f"{HOURLY}_known" in sums.columns
 
 
-def _alike(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _alike(sums: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
     """Sums of a day that was read by the other reading as this one has them."""
     if HOURLY not in reading.resolution or _by_hour(sums):
         return sums
@@ -165,7 +165,7 @@ def _alike(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     )
 
 
-def _in_units(days: list[pl.DataFrame], by: list[str], reading: Reading) -> pl.DataFrame:
+def _in_units(days: list[pl.DataFrame], by: list[str], reading: SampledMetric) -> pl.DataFrame:
     """Sums of all days in seconds and units; what no sample told is null."""
     columns = days[0].columns
     sums = in_units(added_up([day.select(columns) for day in days], by), reading)

@@ -77,7 +77,7 @@ def node_activity(
 
 def summed(days: Iterable[NodeDay]) -> NodeActivity | None:
     """Days, the last one first, as one; None where there are no samples."""
-    owners, nodes = Sums(["owner", *WHAT]), Sums(list(SERIES))
+    owners, nodes = RunningDaySums(["owner", *WHAT]), RunningDaySums(list(SERIES))
     for day in days:
         owners.add(day.owners)
         nodes.add(day.nodes)
@@ -86,18 +86,18 @@ def summed(days: Iterable[NodeDay]) -> NodeActivity | None:
     return NodeActivity(in_seconds_of_owners(owners), of_nodes(nodes))
 
 
-def in_seconds_of_owners(owners: Sums) -> pl.DataFrame:
+def in_seconds_of_owners(owners: RunningDaySums) -> pl.DataFrame:
     """`NodeActivity.owners` of the sums of all days."""
     return _in_seconds(owners.whole(), {"observed": "value", "shared": "shared_value"})
 
 
-def of_nodes(nodes: Sums) -> pl.DataFrame:
+def of_nodes(nodes: RunningDaySums) -> pl.DataFrame:
     """`NodeActivity.nodes` of the sums of all days."""
     parts = {name: f"{name}_value" for name in ("attributed", "checks", "shared", "outside")}
     return _in_seconds(nodes.whole(), {"observed": "value", **parts})
 
 
-class Sums:
+class RunningDaySums:
     """Frames of days, added up whenever they are as many rows again as their sums: memory is that of the sums."""
 
     def __init__(self, by: list[str]) -> None:

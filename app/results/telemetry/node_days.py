@@ -16,7 +16,7 @@ import polars as pl
 from app.results.telemetry import node_activity
 from app.results.telemetry.activity_days import is_whole
 from app.results.telemetry.gpu_activity import DAY, day_begin
-from app.results.telemetry.node_activity import Sums, in_seconds_of_owners, of_nodes, samples_of_days
+from app.results.telemetry.node_activity import RunningDaySums, in_seconds_of_owners, of_nodes, samples_of_days
 from metrics import frames
 from metrics.telemetry.node_attribution import SERIES, WHAT, Seen, added_up, day_parts
 from metrics.telemetry.rollup_fallback import LONGEST_S
@@ -74,7 +74,7 @@ class StoredDays:
             who: who was where; asked only where samples have to be read.
             metrics: of these metrics only; all if none is named.
         """
-        sums = Sums(list(SERIES))
+        sums = RunningDaySums(list(SERIES))
         queries: dict[str, None] = {}
         for segment in self._segments():
             if segment.stored:
@@ -101,7 +101,7 @@ class StoredDays:
             metrics: of these metrics only; all if none is named.
         """
         within = who.within(self.window.since, self.window.until)
-        sums, seen = Sums(["owner", *WHAT]), Seen(within)
+        sums, seen = RunningDaySums(["owner", *WHAT]), Seen(within)
         queries: dict[str, None] = {}
         for segment in self._segments():
             if segment.stored:
@@ -117,7 +117,7 @@ class StoredDays:
         whole = sums.whole()
         return (None if whole.is_empty() else in_seconds_of_owners(sums)), tuple(queries)
 
-    def _segments(self) -> Iterator[_Segment]:
+    def _segments(self) -> Iterator[_DayStretch]:
         days = self.reader.query("node_sample_days", cluster=self.window.cluster).rows()
         return segments(days, self.rows)
 
@@ -141,7 +141,7 @@ class StoredDays:
 
 
 @dataclass(frozen=True)
-class _Segment:
+class _DayStretch:
     """Days in a row, the last one first.
 
     Attributes:
@@ -155,17 +155,17 @@ class _Segment:
     after: tuple[date, int] | None
 
 
-def segments(days: Iterable[tuple[date, int]], stored: Collection[date]) -> Iterator[_Segment]:
+def segments(days: Iterable[tuple[date, int]], stored: Collection[date]) -> Iterator[_DayStretch]:
     """Days with samples, the last one first, cut where those that are stored and others meet."""
     some: list[tuple[date, int]] = []
     after: tuple[date, int] | None = None
     for each in days:
         if some and (each[0] in stored) != (some[0][0] in stored):
-            yield _Segment(some[0][0] in stored, some, after)
+            yield _DayStretch(some[0][0] in stored, some, after)
             some, after = [], some[-1]
         some.append(each)
     if some:
-        yield _Segment(some[0][0] in stored, some, after)
+        yield _DayStretch(some[0][0] in stored, some, after)
 
 
 def parts_of_days(

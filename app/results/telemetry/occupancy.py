@@ -16,7 +16,7 @@ from metrics.ledger.capacity import coverage, inventory
 from metrics.telemetry.occupancy import Holders, holders
 
 if TYPE_CHECKING:
-    from app.window import Source
+    from app.window import RowSource
 
 NO_SUBJECT = "(unknown)"
 """What a user, account or partition that accounting does not name is called."""
@@ -42,7 +42,7 @@ class Known:
     held: Holders
 
 
-def known(source: Source, cluster: str, *, observed: bool = True) -> Known:
+def known(source: RowSource, cluster: str, *, observed: bool = True) -> Known:
     """What is known of a cluster that was computed: as `app.compute.pipeline` has it.
 
     Args:
@@ -76,7 +76,7 @@ def rules_of(computed: dict[str, Any]) -> Rules:
     return Rules.model_validate({name: constants[name] for name in Rules.model_fields if name in constants})
 
 
-def _named(source: Source, cluster: str, attempts: pl.DataFrame, held: Holders) -> pl.DataFrame:
+def _named(source: RowSource, cluster: str, attempts: pl.DataFrame, held: Holders) -> pl.DataFrame:
     key = list(frames.ATTEMPT_KEY)
     runs = source.query("run_attempts", cluster=cluster).select(*key, pl.col("run_id").alias("run"))
     return (
@@ -86,12 +86,12 @@ def _named(source: Source, cluster: str, attempts: pl.DataFrame, held: Holders) 
     )
 
 
-def whole(source: Source, window: Window) -> bool:
+def whole(source: RowSource, window: Window) -> bool:
     """Whether a window is all of what was computed, of which sums are stored."""
     return window == computed_window(source, window.cluster)
 
 
-def computed_window(source: Source, cluster: str) -> Window:
+def computed_window(source: RowSource, cluster: str) -> Window:
     """All of what was computed of a cluster."""
     computed = source.query("computed", cluster=cluster).row(0, named=True)
     return Window(cluster, computed["since"], computed["until"])

@@ -30,7 +30,7 @@ class _Meta(msgspec.Struct):
     next: str = msgspec.field(default="", name="continue")
 
 
-class _Page(msgspec.Struct):
+class _ListPage(msgspec.Struct):
     items: list[msgspec.Raw]
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
@@ -40,7 +40,7 @@ class _Changed(msgspec.Struct):
     code: int = 0
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: _Changed = msgspec.field(default_factory=_Changed)
 
@@ -79,7 +79,7 @@ def lines_since(client: KubernetesClient, resource: Resource, position: Position
         return
     try:
         for line in client.watch(resource.path, position.version, seconds=seconds):
-            event = msgspec.json.decode(line, type=_Event)
+            event = msgspec.json.decode(line, type=_WatchEvent)
             if event.type == "ERROR":
                 position.gone = event.object.code == GONE
                 return
@@ -115,7 +115,7 @@ def _pages(client: KubernetesClient, resource: Resource, position: Position, pag
     while True:
         params: dict[str, str | int] = {"limit": page} if page else {}
         text, at = client.get(resource.path, **params, **({"continue": following} if following else {}))
-        answer = msgspec.json.decode(text, type=_Page)
+        answer = msgspec.json.decode(text, type=_ListPage)
         for item in answer.items:
             yield from _listed(bytes(item), resource)
         following = answer.metadata.next

@@ -249,13 +249,13 @@ def _date(answer: requests.Response) -> datetime | None:
         return None
 
 
-class _Status(msgspec.Struct):
+class _ApiStatus(msgspec.Struct):
     message: str = ""
 
 
 def _message(answer: requests.Response) -> str:
     """What the server says about an error."""
     try:
-        return msgspec.json.decode(answer.content[:CHUNK], type=_Status).message or answer.reason
+        return msgspec.json.decode(answer.content[:CHUNK], type=_ApiStatus).message or answer.reason
     except (msgspec.DecodeError, requests.RequestException, OSError):
         return str(answer.reason)

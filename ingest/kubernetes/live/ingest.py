@@ -22,7 +22,7 @@ from ingest.kubernetes.parse import ObjectsRead
 from ingest.kubernetes.store import UNNAMED, write_parsed
 from ingest.load_warnings import LoadWarning
 from ingest.store.clusters import only_cluster
-from ingest.store.report import Report
+from ingest.store.report import LoadReport
 from ingest.store.request import LoadRequest
 from ingest.tables import columns_of
 
@@ -76,7 +76,7 @@ def ingest_live(
     now: datetime,
     progress: Callable[[str, int, int], None],
     follower: Follower | None = None,
-) -> list[Report]:
+) -> list[LoadReport]:
     """Read every kind that the server has and that we may read: events since the last reading, then a list.
 
     Args:
@@ -93,18 +93,18 @@ def ingest_live(
     with closing(connected(settings)) as client:
         try:
             objects = ObjectsRead(cluster or only_cluster(writer, UNNAMED), now)
-            return [_read(writer, _Reading(client, settings, objects, now, follower), progress)]
+            return [_read(writer, _ServerIngest(client, settings, objects, now, follower), progress)]
         except msgspec.DecodeError:
             error = ServerDownError(client.url, "is no API server of Kubernetes", "Is its address right?")
-            return [Report(client.url, error=error)]
+            return [LoadReport(client.url, error=error)]
         except ForbiddenError as refusal:
             error = ServerDownError(client.url, f"does not let us see which kinds it has: {refusal}", NO_PODS)
-            return [Report(client.url, error=error)]
+            return [LoadReport(client.url, error=error)]
         except SourceError as error:
-            return [Report(client.url, error=error)]
+            return [LoadReport(client.url, error=error)]
 
 
-def _read(writer: Writer, reading: _Reading, progress: Callable[[str, int, int], None]) -> Report:
+def _read(writer: Writer, reading: _ServerIngest, progress: Callable[[str, int, int], None]) -> LoadReport:
     """Read all kinds, and write them at once."""
     client, cluster, now = reading.client, reading.objects.cluster, reading.now
     known = _versions_read(writer, cluster, client.url)
@@ -123,11 +123,11 @@ def _read(writer: Writer, reading: _Reading, progress: Callable[[str, int, int],
         reading.follower.stored()
         for resource in resources:
             reading.follower.follow(resource, reading.versions.get(resource.name, ""))
-    return Report(client.url, parsed)
+    return LoadReport(client.url, parsed)
 
 
 @dataclass
-class _Reading:
+class _ServerIngest:
     """An API server that is being read."""
 
     client: KubernetesClient

@@ -65,23 +65,23 @@ class _Version(msgspec.Struct):
     version: str = ""
 
 
-class _Group(msgspec.Struct):
+class _ApiGroup(msgspec.Struct):
     name: str
     preferredVersion: _Version = msgspec.field(default_factory=_Version)
 
 
 class _Groups(msgspec.Struct):
-    groups: list[_Group]
+    groups: list[_ApiGroup]
 
 
-class _Entry(msgspec.Struct):
+class _ApiResource(msgspec.Struct):
     name: str
     kind: str
     verbs: list[str] = msgspec.field(default_factory=list)
 
 
 class _Entries(msgspec.Struct):
-    resources: list[_Entry]
+    resources: list[_ApiResource]
 
 
 def base(group: str, version: str) -> str:

@@ -61,7 +61,7 @@ class Login:
 
     def session(self, url: str) -> requests.Session:
         """A session that logs in at an address; its user and password count where no others are given."""
-        session = _Session({**self.headers, **self.secret_headers})
+        session = _GuardedSession({**self.headers, **self.secret_headers})
         session.verify = self.ca_file if self.ca_file and self.verify_tls else self.verify_tls
         if not self.verify_tls:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the user chose it
@@ -131,7 +131,7 @@ class _NoAuth(AuthBase):
         return request
 
 
-class _Session(requests.Session):
+class _GuardedSession(requests.Session):
     """A session with headers that do not go to another host."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:

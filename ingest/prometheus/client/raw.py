@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.prometheus.client.remote_read import Samples
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
 
 Answer = TypeVar("Answer")
 
@@ -23,7 +23,7 @@ GONE_S: Final = 300
 class ServerReader:
     """Readings from a server, by the quickest way it has. `selector` is label matchers, without braces."""
 
-    server: Server
+    server: PrometheusServer
     selector: str = ""
     step: timedelta = timedelta(minutes=1)
 

@@ -185,22 +185,22 @@ def batches(
         yield from scan.samples(low_ms, high_ms, names, label_cache)
 
 
-def _scans(parts: Iterable[bytes]) -> Iterator[_Scan]:
+def _scans(parts: Iterable[bytes]) -> Iterator[_AnswerScan]:
     """The content of an answer, part by part; no series is in two parts."""
     rest, enough = bytearray(), BATCH
     for part in parts:
         rest += part
         if len(rest) >= enough:
-            scan = _Scan(bytes(rest))
+            scan = _AnswerScan(bytes(rest))
             del rest[: scan.all_but_the_last_series()]
             yield scan
             enough = len(rest) + BATCH
-    scan = _Scan(bytes(rest))
+    scan = _AnswerScan(bytes(rest))
     scan.all()
     yield scan
 
 
-class _Scan:
+class _AnswerScan:
     """Where the series and chunks are in a part of an answer."""
 
     def __init__(self, data: bytes) -> None:

@@ -43,7 +43,7 @@ from ingest.prometheus.client.responses import (
 )
 from ingest.prometheus.client.split import (
     MILLISECOND,
-    Segment,
+    QuerySegment,
     by_name,
     epoch_ms,
     halves,
@@ -68,7 +68,7 @@ BOTH_ENDS: Final = "count_over_time(vector(0)[1s:1s])"
 """At a whole second: 2 where a window contains both of its ends, 1 where it leaves out the left one."""
 
 
-class Server:
+class PrometheusServer:
     """A server that is queried with a time limit, with retries, and in smaller segments where necessary."""
 
     def __init__(
@@ -153,7 +153,7 @@ class Server:
         """
         step_s = f"{step.total_seconds():g}"
 
-        def fetch(segment: Segment) -> Samples:
+        def fetch(segment: QuerySegment) -> Samples:
             params = {
                 "query": segment.what,
                 "start": seconds(segment.low),
@@ -162,7 +162,7 @@ class Server:
             }
             return samples_of(self._client.body("/api/v1/query_range", params | self._limits))
 
-        segments = [Segment(query, first, last, number) for number, query in enumerate(queries)]
+        segments = [QuerySegment(query, first, last, number) for number, query in enumerate(queries)]
         answers_of_segments = self._segments(fetch, segments, step, apart=step, at_once=self._concurrency)
         for _, answers in groupby(answers_of_segments, key=lambda one: one[0].question):
             yield merged([samples for _, samples in answers])
@@ -218,7 +218,7 @@ class Server:
             ServerDownError: The server gives no response, not even for one `step`.
         """
 
-        def fetch(segment: Segment) -> Samples:
+        def fetch(segment: QuerySegment) -> Samples:
             # Some servers leave out the left end of the window, some do not; we leave it out.
             query = f"{segment.what}[{max(1, (segment.high - segment.low) // MILLISECOND)}ms]"
             params = {"query": query, "time": seconds(segment.high)} | self._limits
@@ -228,7 +228,7 @@ class Server:
         low, high = whole(since), whole(until)
         if low >= high:
             return
-        segments = [Segment(one, low, high) for one in by_name(selector)]
+        segments = [QuerySegment(one, low, high) for one in by_name(selector)]
         for _, samples in self._segments(fetch, segments, step, apart=timedelta(0), at_once=self._concurrency):
             if samples.labels:
                 yield samples
@@ -290,7 +290,7 @@ class Server:
         Raises:
             ServerDownError: The server gives no response, not even for one step.
         """
-        all_of_it = Segment(selector, first, last)
+        all_of_it = QuerySegment(selector, first, last)
         if wire.matchers(selector) is not None and self.streams():
             try:
                 names = self._label_names(selector, since=first - step, until=last)
@@ -310,12 +310,14 @@ class Server:
                 return answers
         return None
 
-    def _in_turn(self, fetch: Callable[[Segment], list[Answer]], segment: Segment, step: timedelta) -> list[Answer]:
+    def _in_turn(
+        self, fetch: Callable[[QuerySegment], list[Answer]], segment: QuerySegment, step: timedelta
+    ) -> list[Answer]:
         answers = self._segments(fetch, [segment], step, apart=step, at_once=1)
         return [answer for _, some in answers for answer in some]
 
     def _read(
-        self, segment: Segment, step: timedelta, names: frozenset[str], each: Callable[[Samples], Answer]
+        self, segment: QuerySegment, step: timedelta, names: frozenset[str], each: Callable[[Samples], Answer]
     ) -> list[Answer]:
         """One remote read."""
         conditions = wire.matchers(segment.what) or []
@@ -326,7 +328,7 @@ class Server:
 
         return self._streamed(wire.request(conditions, low, high), take)
 
-    def _export(self, segment: Segment, step: timedelta, each: Callable[[Samples], Answer]) -> list[Answer]:
+    def _export(self, segment: QuerySegment, step: timedelta, each: Callable[[Samples], Answer]) -> list[Answer]:
         """One export."""
         begin = segment.low - step + MILLISECOND
         low, high = epoch_ms(begin), epoch_ms(segment.high)
@@ -360,11 +362,11 @@ class Server:
             ServerDownError: The server gives no response, not even for one `step`.
         """
 
-        def fetch(segment: Segment) -> Series:
+        def fetch(segment: QuerySegment) -> Series:
             width = max(1, -((segment.low - segment.high) // MILLISECOND))
             return self._now(f"max by ({by}) (max_over_time({segment.what}[{width}ms])) > 0", segment.high)
 
-        segments = [Segment(selector, since, until)]
+        segments = [QuerySegment(selector, since, until)]
         answers = self._segments(fetch, segments, step, apart=timedelta(0), at_once=self._concurrency)
         return [one for _, some in answers for one in some]
 
@@ -409,18 +411,18 @@ class Server:
 
     def _segments(
         self,
-        fetch: Callable[[Segment], Answer],
-        segments: Iterable[Segment],
+        fetch: Callable[[QuerySegment], Answer],
+        segments: Iterable[QuerySegment],
         step: timedelta,
         *,
         apart: timedelta,
         at_once: int,
-    ) -> Iterator[tuple[Segment, Answer]]:
+    ) -> Iterator[tuple[QuerySegment, Answer]]:
         """The answers in the order of the segments, which are cut where they are too much at once.
 
         Halves of a time lie so much `apart` (a step on a grid). With several `at_once` they are fetched in threads.
         """
-        ready: deque[tuple[Segment, Callable[[], Answer] | None]] = deque((segment, None) for segment in segments)
+        ready: deque[tuple[QuerySegment, Callable[[], Answer] | None]] = deque((segment, None) for segment in segments)
         while ready:
             if at_once > 1 and len(ready) > 1:
                 self._start(fetch, ready, at_once)
@@ -435,8 +437,8 @@ class Server:
 
     def _start(
         self,
-        fetch: Callable[[Segment], Answer],
-        ready: deque[tuple[Segment, Callable[[], Answer] | None]],
+        fetch: Callable[[QuerySegment], Answer],
+        ready: deque[tuple[QuerySegment, Callable[[], Answer] | None]],
         at_once: int,
     ) -> None:
         """Start the first requests in threads; those already started are among them or behind, and go on."""
@@ -445,7 +447,7 @@ class Server:
             if answer is None:
                 ready[number] = segment, started(partial(self._in_its_turn, fetch, segment))
 
-    def _in_its_turn(self, fetch: Callable[[Segment], Answer], segment: Segment) -> Answer:
+    def _in_its_turn(self, fetch: Callable[[QuerySegment], Answer], segment: QuerySegment) -> Answer:
         with self._turns:
             return self._client.request(partial(fetch, segment))
 

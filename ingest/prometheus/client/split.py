@@ -21,7 +21,7 @@ _ALTERNATIVES: Final = re.compile(r'__name__=~"([a-zA-Z_:][a-zA-Z0-9_:]*(?:\|[a-
 """Several metrics by name, as we write it."""
 
 
-class Segment(NamedTuple):
+class QuerySegment(NamedTuple):
     """A part of a question: what is requested (a selector or a query), from when to when, and of which question."""
 
     what: str
@@ -30,7 +30,7 @@ class Segment(NamedTuple):
     question: int = 0
 
 
-def halves(segment: Segment, step: timedelta, apart: timedelta, error: Exception) -> list[Segment]:
+def halves(segment: QuerySegment, step: timedelta, apart: timedelta, error: Exception) -> list[QuerySegment]:
     """Halves of a segment, if any: in time down to a step, then by metrics; by metrics first for too many series."""
     metrics = halves_by_name(segment.what)
     steps = (segment.high - segment.low) // step

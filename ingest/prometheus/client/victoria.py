@@ -51,7 +51,7 @@ class LongLineError(ValueError):
     """A series has more readings than can be held at once."""
 
 
-class _Line(msgspec.Struct):
+class _ExportLine(msgspec.Struct):
     """A line that is written in an unusual way."""
 
     metric: dict[str, str]
@@ -166,7 +166,7 @@ def _read_one_by_one(lines: list[bytes]) -> Samples:
     found = []
     for line in lines:
         try:
-            one = msgspec.json.decode(line, type=_Line)
+            one = msgspec.json.decode(line, type=_ExportLine)
             values = [float("nan") if value is None else float(value) for value in one.values]
             times = np.array(one.timestamps, np.int64)
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):

@@ -75,7 +75,7 @@ def decode(data: Bytes, begin: Whole, length: Whole) -> DecodedChunks:
     order = np.argsort(-counts, kind="stable")  # those that end first are last, so that who is left are the first
     for low in range(0, order.size, LANES):
         some = order[low : low + LANES]
-        _Lanes(padded, words, begin[some], length[some]).run(counts[some], first[some], times, bits)
+        _ChunkLanes(padded, words, begin[some], length[some]).run(counts[some], first[some], times, bits)
     return DecodedChunks(counts, times, bits)
 
 
@@ -99,7 +99,7 @@ def uvarints(data: Bytes, at: Whole) -> tuple[Bits, Whole]:
     raise DamagedChunkError("a number of more than 64 bits")
 
 
-class _Lanes:
+class _ChunkLanes:
     """Chunks that are decoded together, those with most samples first, and how far each has come."""
 
     def __init__(self, data: Bytes, words: Bits, begin: Whole, length: Whole) -> None:

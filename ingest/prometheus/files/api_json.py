@@ -35,7 +35,7 @@ _NAMELESS: Final = (
 )
 
 
-class _Series(msgspec.Struct):
+class _ApiSeries(msgspec.Struct):
     """A series: its labels, and readings as pairs (`values`, `value`), or VictoriaMetrics' two lists."""
 
     metric: dict[str, str]
@@ -44,17 +44,17 @@ class _Series(msgspec.Struct):
     timestamps: list[float] | None = None
 
 
-class _Data(msgspec.Struct):
+class _ApiData(msgspec.Struct):
     resultType: str = ""  # noqa: N815 - the API's name
     result: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Answer(msgspec.Struct):
+class _ApiResponse(msgspec.Struct):
     """What the API answers, or a line of an export, which is a series."""
 
     status: str = "success"
     error: str = ""
-    data: _Data | None = None
+    data: _ApiData | None = None
     metric: dict[str, str] | None = None
     values: msgspec.Raw = msgspec.Raw(b"[]")
     timestamps: list[float] | None = None
@@ -97,7 +97,7 @@ def as_openmetrics(data: bytes, *, origin: str) -> Iterator[bytes]:
     yield "".join(chunk).encode()
 
 
-def _answers(data: bytes, origin: str) -> Iterable[_Answer]:
+def _answers(data: bytes, origin: str) -> Iterable[_ApiResponse]:
     """The answers of a file: one, or lines of an export, or several behind each other."""
     try:
         return [_decoded(data, origin)]
@@ -105,7 +105,7 @@ def _answers(data: bytes, origin: str) -> Iterable[_Answer]:
         return _behind_each_other(data, origin)
 
 
-def _behind_each_other(data: bytes, origin: str) -> Iterator[_Answer]:
+def _behind_each_other(data: bytes, origin: str) -> Iterator[_ApiResponse]:
     try:
         for _, text in json_texts(data.decode("utf-8", "replace")):
             yield _decoded(text.encode(), origin)
@@ -115,23 +115,23 @@ def _behind_each_other(data: bytes, origin: str) -> Iterator[_Answer]:
         ) from None
 
 
-def _decoded(document: bytes, origin: str) -> _Answer:
+def _decoded(document: bytes, origin: str) -> _ApiResponse:
     try:
-        return msgspec.json.decode(document, type=_Answer)
+        return msgspec.json.decode(document, type=_ApiResponse)
     except (msgspec.DecodeError, RecursionError) as error:
         raise _no_answer(origin, error) from None
 
 
-def _series_of(answer: _Answer, origin: str) -> list[_Series]:
+def _series_of(answer: _ApiResponse, origin: str) -> list[_ApiSeries]:
     if answer.metric is not None:
-        return [_Series(answer.metric, answer.values, timestamps=answer.timestamps)]
+        return [_ApiSeries(answer.metric, answer.values, timestamps=answer.timestamps)]
     if answer.status != "success" or answer.data is None:
         raise InputError(f"{origin}: the server answered with an error: {shorten(answer.error or 'without data')}")
     if answer.data.resultType not in {"matrix", "vector"}:
         kind = answer.data.resultType or "something else"
         raise InputError(f"{origin}: the answer to a query of series is a matrix or a vector, and this is {kind}")
     try:
-        return msgspec.json.decode(answer.data.result, type=list[_Series])
+        return msgspec.json.decode(answer.data.result, type=list[_ApiSeries])
     except (msgspec.DecodeError, RecursionError) as error:
         raise _no_answer(origin, error) from None
 
@@ -140,7 +140,7 @@ def _no_answer(origin: str, error: Exception) -> InputError:
     return InputError(f"{origin}: no answer of Prometheus' HTTP API: {shorten(str(error))}")
 
 
-def _lines_of(series: _Series, origin: str) -> list[str]:
+def _lines_of(series: _ApiSeries, origin: str) -> list[str]:
     """The readings of a series, a line each."""
     head = _head(series.metric)
     try:
@@ -149,7 +149,7 @@ def _lines_of(series: _Series, origin: str) -> list[str]:
         raise InputError(f"{origin}: readings of {shorten(head)}: {shorten(str(error))}") from None
 
 
-def _readings(series: _Series) -> Iterable[tuple[float, str | float]]:
+def _readings(series: _ApiSeries) -> Iterable[tuple[float, str | float]]:
     if series.timestamps is not None:  # milliseconds, with numbers; null is NaN
         values = msgspec.json.decode(series.values, type=list[float | str | None])
         return zip(

@@ -52,7 +52,7 @@ def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s:
     """What each source that a file feeds makes of it, GPUs first; GPUs alone, and empty, if it feeds none."""
     names_read = {*gathered.outside, *(labels["__name__"] for labels in gathered.samples.labels)}
     gpus = readings.from_readings(gathered, mapping, cluster=cluster, interval_s=interval_s)
-    file = _File(gathered, mapping, cluster, interval_s, origin)
+    file = _FileReadings(gathered, mapping, cluster, interval_s, origin)
     parts = [gpus] if names_read & set(readings.names(mapping)) else []
     parts += [file.table(source, table) for source, table in _TABLES if names_read & set(mapping.names(table))]
     parts += [file.pods()] if POD_INFO in names_read else []
@@ -80,7 +80,7 @@ def _count(gathered: Gathered, metrics: set[str]) -> int:
 
 
 @dataclass(frozen=True)
-class _File:
+class _FileReadings:
     """Readings of one file, and how they are to be examined."""
 
     gathered: Gathered

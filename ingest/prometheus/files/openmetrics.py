@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from ingest.prometheus.files.openmetrics_parser import Text
+    from ingest.prometheus.files.openmetrics_parser import OpenMetricsText
     from ingest.prometheus.mapping.mapping import Mapping
 
 
@@ -70,13 +70,13 @@ def parse_openmetrics(
     return as_parsed(reading.read(chunks), mapping, cluster=cluster, interval_s=interval_s, origin=origin)
 
 
-def as_parsed(text: Text, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
+def as_parsed(text: OpenMetricsText, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
     """The contents of readings, source by source; the first has the account of the rows that belong to none."""
     first, *others = by_source.by_source(text.gathered, mapping, cluster=cluster, interval_s=interval_s, origin=origin)
     return [_with_rest(first, text, cluster, origin), *others]
 
 
-def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
+def _with_rest(first: Parsed, text: OpenMetricsText, cluster: str, origin: str) -> Parsed:
     """The first source of a text, with the account of the lines that belong to none."""
     refused = text.refused.with_columns(cluster=pl.lit(cluster), source=pl.lit(first.source), origin=pl.lit(origin))
     return replace(
@@ -89,7 +89,7 @@ def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
     )
 
 
-def _nothing(text: Text) -> list[LoadWarning]:
+def _nothing(text: OpenMetricsText) -> list[LoadWarning]:
     names = {*text.gathered.outside, *(labels["__name__"] for labels in text.gathered.samples.labels)}
     nothing = names <= {HOST_INFO, *by_source.OF_PODS_WITH_GPUS}
     of_known_metrics = text.refused.filter(pl.col("reason") != NO_LINE)

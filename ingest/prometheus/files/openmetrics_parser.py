@@ -57,7 +57,7 @@ REFUSED: Final[Schema] = {"line": WHOLE, "reason": TEXT, "raw": TEXT}
 """Rows that are refused; `line` is null where there are no lines."""
 
 
-class Text(NamedTuple):
+class OpenMetricsText(NamedTuple):
     """The contents of a text.
 
     Attributes:
@@ -101,7 +101,7 @@ class TextReader:
     _n_untimed: int = 0
     _cut: bool = False
 
-    def read(self, chunks: Iterable[bytes]) -> Text:
+    def read(self, chunks: Iterable[bytes]) -> OpenMetricsText:
         """All of it.
 
         Raises:
@@ -126,7 +126,7 @@ class TextReader:
                 "Write it with timestamps, as SERVER/federate, VictoriaMetrics' /api/v1/export/prometheus and promtool "
                 "tsdb dump-openmetrics do"
             )
-        return Text(gathered, self._n_lines, refused, self._n_skipped, self._warnings(gathered))
+        return OpenMetricsText(gathered, self._n_lines, refused, self._n_skipped, self._warnings(gathered))
 
     def _warnings(self, gathered: Gathered) -> list[LoadWarning]:
         cut = [LoadWarning("file_cut")] if self._cut else []

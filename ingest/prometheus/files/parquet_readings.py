@@ -19,7 +19,14 @@ import pyarrow.parquet as pq
 from ingest.errors import InputError
 from ingest.prometheus.files import by_source
 from ingest.prometheus.files.openmetrics import as_parsed
-from ingest.prometheus.files.openmetrics_parser import AHEAD_S, REFUSED, Text, conflicts, in_milliseconds, time_reasons
+from ingest.prometheus.files.openmetrics_parser import (
+    AHEAD_S,
+    REFUSED,
+    OpenMetricsText,
+    conflicts,
+    in_milliseconds,
+    time_reasons,
+)
 from ingest.prometheus.files.parquet_tables import is_number, is_text
 from ingest.prometheus.gpu import readings
 from ingest.prometheus.mapping.mapping import builtin
@@ -78,7 +85,7 @@ def parse_readings(
         InputError: the file is damaged, or its columns are of types that mean nothing.
     """
     mapping = mapping or builtin()
-    reading = _Reading(origin, columns, mapping, Gathering(since, until), now.timestamp() + AHEAD_S)
+    reading = _ParquetFile(origin, columns, mapping, Gathering(since, until), now.timestamp() + AHEAD_S)
     for rows in _batches(data, origin):
         reading.take(rows)
     return as_parsed(reading.parsed_text(), mapping, cluster=cluster, interval_s=interval_s, origin=origin)
@@ -94,7 +101,7 @@ def _batches(data: bytes, origin: str) -> Iterator[pl.DataFrame]:
         raise InputError(message) from None
 
 
-class _Reading:
+class _ParquetFile:
     """One file that is being read."""
 
     def __init__(
@@ -106,10 +113,10 @@ class _Reading:
         self._refused = [pl.DataFrame(schema=REFUSED)]
         self._n_rows = self._n_skipped = 0
 
-    def parsed_text(self) -> Text:
+    def parsed_text(self) -> OpenMetricsText:
         """All that was read."""
         gathered = self.gathering.finish()
-        return Text(gathered, self._n_rows, pl.concat(self._refused), self._n_skipped, conflicts(gathered))
+        return OpenMetricsText(gathered, self._n_rows, pl.concat(self._refused), self._n_skipped, conflicts(gathered))
 
     def take(self, rows: pl.DataFrame) -> None:
         """Take in rows."""

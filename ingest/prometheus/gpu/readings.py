@@ -70,7 +70,7 @@ def refused(labels: Labels[str, str], mapping: Mapping) -> str | None:
     return "no label names the node and the GPU"
 
 
-class _Counts(NamedTuple):
+class _GpuReadingCounts(NamedTuple):
     """Readings that are one with others, of those the ones that can be believed, and all that are not blank."""
 
     distinct: int
@@ -92,7 +92,7 @@ class _Averaging:
     moments: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"number": pl.Int32, "at": WHOLE}))
     warnings: list[LoadWarning] = field(default_factory=list)
 
-    def add(self, samples: Samples) -> _Counts:
+    def add(self, samples: Samples) -> _GpuReadingCounts:
         """Readings of one metric that are not blank."""
         name = samples.labels[0]["__name__"]
         values = self._believed(samples, name)
@@ -222,7 +222,7 @@ def _named(samples: Samples, metrics: Collection[str], mapping: Mapping) -> Samp
     return chosen(samples, lambda labels: labels["__name__"] in metrics and is_meant(labels, mapping))
 
 
-def _account(gathered: Gathered, metrics: set[str], counts: list[_Counts], n_xids: int) -> dict[str, int]:
+def _account(gathered: Gathered, metrics: set[str], counts: list[_GpuReadingCounts], n_xids: int) -> dict[str, int]:
     """`rows_...` of Parsed."""
     named_so = [labels["__name__"] in metrics for labels in gathered.samples.labels]
     places = int(gathered.n_readings[named_so].sum())
@@ -277,15 +277,15 @@ def _readings(samples: Samples) -> pl.DataFrame:
     return conform(_rows(samples, of_series), READINGS)
 
 
-def _counted(samples: Samples, good: npt.NDArray[np.bool_]) -> _Counts:
+def _counted(samples: Samples, good: npt.NDArray[np.bool_]) -> _GpuReadingCounts:
     """How many readings of one metric there are, and are good, if those of one series and time count once."""
     slots: dict[GpuLocation, int] = {}
     numbers = [slots.setdefault(gpu_location(labels) or _NOWHERE, len(slots)) for labels in samples.labels]
     if len(slots) == len(numbers):
-        return _Counts(good.size, int(good.sum()), good.size)
+        return _GpuReadingCounts(good.size, int(good.sum()), good.size)
     rows = pl.DataFrame({"slot": np.repeat(numbers, samples.sizes), "ts": samples.times, "good": good})
     once = rows.group_by("slot", "ts").agg(pl.col("good").any())
-    return _Counts(once.height, int(once["good"].sum()), good.size)
+    return _GpuReadingCounts(once.height, int(once["good"].sum()), good.size)
 
 
 def _node(labels: Labels[str, str]) -> str:

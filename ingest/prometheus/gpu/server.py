@@ -4,8 +4,8 @@ Raw readings come by remote read from servers that have it, and are averaged her
 JSON even where that has fewer numbers, and what DCGM could not read is left out of an average as it is from a file's.
 Elsewhere, and for long intervals, averages are computed by the server, one query per metric and segment of time; there
 a blank reading makes its interval's average implausible, and the interval is left out. Timestamps are milliseconds, and
-servers differ in whether a window contains its left end; the server is probed for it (`Server.window`), so that
-no reading counts twice or never. An interval without a reading gives no point, so a gap stays a gap.
+servers differ in whether a window contains its left end; the server is probed for it (`PrometheusServer.window`), so
+that no reading counts twice or never. An interval without a reading gives no point, so a gap stays a gap.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
 
 XID_LOOKBACK_S: Final = 3600
 """How far before a segment of time the last XID is searched, so that one that was there is not taken for a new one."""
@@ -64,10 +64,10 @@ _NAMES_SHOWN: Final = 5
 
 
 @dataclass
-class _Reading:
+class _SegmentReading:
     """One segment of time that is being read."""
 
-    server: Server
+    server: PrometheusServer
     spec: ScrapeSpec
     names: Sequence[str]
     since: datetime
@@ -240,7 +240,9 @@ def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl
     return conform(of_series.with_columns(rows["ts"].cast(pl.Datetime("ms", "UTC")), rows["value"]), READINGS)
 
 
-def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(
+    server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+) -> Parsed:
     """Telemetry of a segment of time on the grid: `gpu_samples`, `health_events`, `driver_versions` and `gpu_uuids`.
 
     See `ingest.prometheus.reader.Read`.
@@ -250,7 +252,7 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
         one that is refused. `covers_from` and `covers_until` are where the samples begin and end: without any, the
         answer covers no time, though it may have XIDs.
     """
-    reading = _Reading(server, spec, names, since, until)
+    reading = _SegmentReading(server, spec, names, since, until)
     means, raw = reading.averages(), reading.xids()
     watched = reading.watched(raw)
     raw, watched = map(reading.indexes.renamed, (raw, watched))  # now that all series were added

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
 
 
-def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(
+    server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+) -> Parsed:
     """Events that became known after `since`, up to and with `until`.
 
     See `ingest.prometheus.reader.Read`.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ingest.prometheus.client.remote_read import Samples
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
 
 SOURCE: Final[SourceName] = "prometheus.kubernetes"
 
@@ -38,7 +38,7 @@ ALIAS_SOURCE: Final = "prometheus"
 
 
 @dataclass
-class _Pods:
+class _PodHosts:
     """When which pod was read on which host, and how many readings showed that, or something else."""
 
     width_ms: int
@@ -83,7 +83,9 @@ class _Pods:
         return [(cluster, ALIAS_SOURCE, name, _moment(ms), pod) for name, pod, ms in sorted(begins)]
 
 
-def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(
+    server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+) -> Parsed:
     """NODE_ALIASES of the pods that were read after `since`, up to and with `until`.
 
     Each holds from the beginning of the interval in which it was first read, and again where it was gone before. Every
@@ -99,7 +101,7 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
 
 def from_raw(batches: Iterable[Samples], *, cluster: str, interval_s: int, names: Sequence[str]) -> Parsed:
     """NODE_ALIASES of readings, by whatever transport they come; see `read`."""
-    pods = _Pods(interval_s * 1000)
+    pods = _PodHosts(interval_s * 1000)
     for samples in batches:
         pods.add(samples)
     first, last = pods.span or (None, None)

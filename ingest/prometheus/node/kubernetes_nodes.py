@@ -43,7 +43,7 @@ LATEST: Final = 4_102_444_800
 
 
 @dataclass
-class _Node:
+class _NodeFacts:
     """What is known of a node."""
 
     gpus: dict[str, Decimal] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Node:
 class Nodes:
     """What readings tell of nodes, by name."""
 
-    nodes: dict[str, _Node] = field(default_factory=dict)
+    nodes: dict[str, _NodeFacts] = field(default_factory=dict)
     spans: list[tuple[str, str, bool, int, int]] = field(default_factory=list)
 
     def take(self, labels: dict[str, str], times: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
@@ -65,7 +65,7 @@ class Nodes:
         if not 0 < len(name) <= LONGEST_NAME or not times.size:
             return
         low, high = int(times.min()), int(times.max())
-        node = self.nodes.setdefault(name, _Node(first=low, last=high))
+        node = self.nodes.setdefault(name, _NodeFacts(first=low, last=high))
         node.first, node.last = min(node.first, low), max(node.last, high)
         metric, last = labels["__name__"], float(values[-1])
         if metric == CREATED and 0 < last < LATEST:

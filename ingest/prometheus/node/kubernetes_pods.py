@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ingest.prometheus.client.remote_read import Samples
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
 
 SOURCE: Final[SourceName] = "prometheus.pods"
 
@@ -70,7 +70,7 @@ LATEST: Final = 4_102_444_800
 
 
 @dataclass
-class _Pod:
+class _PodFacts:
     """What is known of a pod."""
 
     name: tuple[str, str] = ("", "")
@@ -84,10 +84,10 @@ class _Pod:
 
 
 @dataclass
-class _Pods:
+class _PodsByUid:
     """What readings tell of pods, by uid."""
 
-    pods: dict[str, _Pod] = field(default_factory=dict)
+    pods: dict[str, _PodFacts] = field(default_factory=dict)
     owners: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     nodes: kubernetes_nodes.Nodes = field(default_factory=kubernetes_nodes.Nodes)
     readings: int = 0
@@ -119,13 +119,13 @@ class _Pods:
         if not uid or len(uid) > LONGEST_NAME:
             self.blank += 1
             return
-        pod = self.pods.setdefault(uid, _Pod(first=low, last=high))
+        pod = self.pods.setdefault(uid, _PodFacts(first=low, last=high))
         pod.first, pod.last = min(pod.first, low), max(pod.last, high)
         pod.name = (namespace, label_of(labels, "pod"))
         self._fill(pod, metric, labels, (low, high, value))
 
     @staticmethod
-    def _fill(pod: _Pod, metric: str, labels: dict[str, str], read: tuple[int, int, float]) -> None:
+    def _fill(pod: _PodFacts, metric: str, labels: dict[str, str], read: tuple[int, int, float]) -> None:
         low, high, value = read
         if metric == INFO:
             pod.info |= {name: text for name, text in labels.items() if text and text != "<none>"}
@@ -145,7 +145,7 @@ class _Pods:
         """Rows of `metered_pods`: pods with GPUs."""
         return [self._row(uid, pod, cluster) for uid, pod in self.pods.items() if pod.gpus and all(pod.name)]
 
-    def _row(self, uid: str, pod: _Pod, cluster: str) -> dict[str, Any]:
+    def _row(self, uid: str, pod: _PodFacts, cluster: str) -> dict[str, Any]:
         namespace, name = pod.name
         kind, owner = pod.info.get("created_by_kind"), pod.info.get("created_by_name")
         job = owner if kind == "Job" else None
@@ -178,7 +178,9 @@ class _Pods:
         }
 
 
-def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(
+    server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+) -> Parsed:
     """Pods that were read after `since`, up to and with `until`; see `ingest.prometheus.reader.Read`.
 
     Raises:
@@ -191,7 +193,7 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
 
 def from_raw(batches: Iterable[Samples], *, cluster: str, names: Sequence[str]) -> Parsed:
     """Pods of readings, by whatever transport they come; see `read`."""
-    pods = _Pods()
+    pods = _PodsByUid()
     for samples in batches:
         pods.add(samples)
     rows = pl.DataFrame(pods.rows(cluster), schema=PODS)

@@ -25,7 +25,7 @@ from ingest.tables import RAW_LIMIT, REJECTS, Parsed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
     from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, Table
     from ingest.tables import SourceName
 
@@ -43,7 +43,9 @@ CELLS: Final = 1_000_000
 _GONE: Final = timedelta(seconds=GONE_S)
 
 
-def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(
+    server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+) -> Parsed:
     """Telemetry of nodes in an interval on the grid: `node_samples`.
 
     See `ingest.prometheus.reader.Read`.
@@ -56,7 +58,7 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
 
 
 def read_table(
-    server: Server,
+    server: PrometheusServer,
     spec: ScrapeSpec,
     names: Sequence[str],
     *,

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.client.server import PrometheusServer
     from ingest.tables import Parsed
 
 SOURCE: Final = "prometheus.slurm"
 """Name of the source in `loads` and `rejects`."""
 
 
-def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
+def read(
+    server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
+) -> Parsed:
     """Counts of a cluster in an interval on the grid: `cluster_samples`. They are of no node.
 
     See `ingest.prometheus.reader.Read`.

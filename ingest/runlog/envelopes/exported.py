@@ -31,34 +31,34 @@ LARGEST: Final = 1 << 30
 """Bytes of the largest document that is read."""
 
 
-class _Stream(msgspec.Struct):
+class _LokiStream(msgspec.Struct):
     """A stream of Loki's answer: its values are pairs (or more) of nanoseconds and text."""
 
     values: list[list[msgspec.Raw]] = []
 
 
 class _Result(msgspec.Struct):
-    result: list[_Stream] = []
+    result: list[_LokiStream] = []
 
 
 class _Hits(msgspec.Struct):
     hits: list[msgspec.Raw] = []
 
 
-class _Field(msgspec.Struct):
+class _LogField(msgspec.Struct):
     """One value of a row of CloudWatch Logs Insights."""
 
     field: str
     value: str
 
 
-class _Answer(msgspec.Struct):
+class _LogApiResponse(msgspec.Struct):
     """What the interfaces answer with, each in its own place."""
 
     entries: list[msgspec.Raw] = []
     events: list[msgspec.Raw] = []
     hits: _Hits = msgspec.field(default_factory=_Hits)
-    results: list[list[_Field]] = []
+    results: list[list[_LogField]] = []
     data: list[msgspec.Raw] | _Result = []
 
 
@@ -110,7 +110,7 @@ def _entries(text: bytes) -> Iterator[Any]:
         if text.lstrip()[:1] == b"[":
             yield from msgspec.json.decode(text, type=list[msgspec.Raw])
             return
-        answer = msgspec.json.decode(text, type=_Answer)
+        answer = msgspec.json.decode(text, type=_LogApiResponse)
         yield from chain(answer.entries, answer.events, answer.hits.hits)
         yield from (msgspec.json.encode({one.field: one.value for one in row}) for row in answer.results)
         if isinstance(answer.data, list):

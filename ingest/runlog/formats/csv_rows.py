@@ -7,14 +7,14 @@ import io
 from typing import TYPE_CHECKING, Final
 
 from ingest.errors import InputError
-from ingest.runlog.translation import Account, Refused
+from ingest.runlog.translation import Findings, RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-def csv_rows(blocks: Iterable[str], account: Account) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(blocks: Iterable[str], account: Findings) -> Iterator[tuple[int, dict[str, str]]]:
     """The cells of each row by their columns, with the number of its line; one of another width is refused.
 
     A heading may come again, with other columns: a process that goes on, or a second file behind the first.
@@ -40,7 +40,7 @@ def csv_rows(blocks: Iterable[str], account: Account) -> Iterator[tuple[int, dic
                 yield number, dict(zip(header, row, strict=True))
             elif row:
                 raw = ",".join(row)[:RAW_LIMIT]
-                account.refused.append(Refused(number, f"row of {len(row)} values, not {len(header)}", raw))
+                account.refused.append(RefusedLine(number, f"row of {len(row)} values, not {len(header)}", raw))
         first += len(rows)
 
 

@@ -24,7 +24,7 @@ from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.plausible import EARLIEST_S, LATEST_S
 from ingest.runlog.lines import CUT
-from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
+from ingest.runlog.translation import HEAD, Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _LARGEST_ARRAY: Final = 1 << 30
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _GoodputEntry:
     """What an entry records: which kind of time, when, and the entry itself."""
 
     at: float
@@ -61,11 +61,11 @@ class _Job:
 
     facts: dict[str, Any]
     lines: list[dict[str, Any]] = field(default_factory=list)
-    step: _Entry | None = None
-    open: dict[str, _Entry] = field(default_factory=dict)
+    step: _GoodputEntry | None = None
+    open: dict[str, _GoodputEntry] = field(default_factory=dict)
     started: bool = False
 
-    def take(self, entry: _Entry) -> None:
+    def take(self, entry: _GoodputEntry) -> None:
         """Read the next entry."""
         if entry.name == "job_start_time" or not self.started:
             self.step, self.open, self.started = None, {}, True
@@ -82,7 +82,7 @@ class _Job:
         elif entry.name.endswith("_end_time"):
             self._span(entry)
 
-    def _step(self, entry: _Entry) -> None:
+    def _step(self, entry: _GoodputEntry) -> None:
         self._close_step(entry.at)
         number = entry.fields.get("step_count")
         if isinstance(number, int) and number >= 0:
@@ -96,20 +96,20 @@ class _Job:
             line = {"type": "step", "step": step.fields["step_count"], "t": step.at, "duration_s": at - step.at}
             self._put(step, line)
 
-    def _span(self, entry: _Entry) -> None:
+    def _span(self, entry: _GoodputEntry) -> None:
         kind = self._kind(entry)
         begun = self.open.pop(kind, None)
         if begun is not None and begun.at <= entry.at:
             self._put(begun, {"type": "event", "kind": kind, "begin": begun.at, "end": entry.at})
 
     @staticmethod
-    def _kind(entry: _Entry) -> str:
+    def _kind(entry: _GoodputEntry) -> str:
         name = entry.name.removesuffix("_start_time").removesuffix("_end_time")
         if name == CUSTOM:
             return str(entry.fields.get(f"{CUSTOM}_type") or "unknown")
         return SPANS.get(name, name)
 
-    def _checkpoint(self, entry: _Entry) -> None:
+    def _checkpoint(self, entry: _GoodputEntry) -> None:
         """A save or a restore of Orbax: its begin and its length."""
         fields, what = entry.fields, str(entry.fields["event_type"])
         seconds = _number(fields.get("checkpoint_manager_blocking_duration_secs"))
@@ -121,11 +121,11 @@ class _Job:
         elif step is not None:
             self._put(entry, {"type": "ckpt", "step": step, "begin": entry.at, "end": end})
 
-    def _put(self, entry: _Entry, line: dict[str, Any]) -> None:
+    def _put(self, entry: _GoodputEntry, line: dict[str, Any]) -> None:
         self.lines.append(line | {"line": entry.line})
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """The entries as a run log; what is no entry is refused."""
     entries = sorted(_entries(chunks, account), key=lambda entry: entry.at)
     named = next((str(entry.fields["job_name"]) for entry in entries if entry.fields.get("job_name")), None)
@@ -135,7 +135,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
     yield from (msgspec.json.encode(line) + b"\n" for line in job.lines)
 
 
-def _distinct(entries: list[_Entry], account: Account) -> Iterator[_Entry]:
+def _distinct(entries: list[_GoodputEntry], account: Findings) -> Iterator[_GoodputEntry]:
     """Entries without those that repeat one: a log that was exported twice."""
     now: list[dict[str, Any]] = []
     at = None
@@ -149,7 +149,7 @@ def _distinct(entries: list[_Entry], account: Account) -> Iterator[_Entry]:
         yield entry
 
 
-def _entries(chunks: Iterable[bytes], account: Account) -> list[_Entry]:
+def _entries(chunks: Iterable[bytes], account: Findings) -> list[_GoodputEntry]:
     """All entries with a time; the others are refused, unless they are other output."""
     entries = []
     for number, line, content in _objects(chunks, account):
@@ -158,16 +158,16 @@ def _entries(chunks: Iterable[bytes], account: Account) -> list[_Entry]:
         if entry is not None:
             entries.append(entry)
         elif ENTRY.search(line):
-            account.refused.append(Refused(number, "goodput entry without a time", line.decode()[:RAW_LIMIT]))
+            account.refused.append(RefusedLine(number, "goodput entry without a time", line.decode()[:RAW_LIMIT]))
     return entries
 
 
-def _entry(fields: dict[str, Any], number: int) -> _Entry | None:
+def _entry(fields: dict[str, Any], number: int) -> _GoodputEntry | None:
     names = [name for name in fields if name.endswith(("_start_time", "_end_time"))]
     at = _number(fields[names[0]]) if names else None
     if at is not None and EARLIEST_S <= at <= LATEST_S:
         name = "event_type" if "event_type" in fields else names[0]
-        return _Entry(at, name, number, fields)
+        return _GoodputEntry(at, name, number, fields)
     return None
 
 
@@ -175,7 +175,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _objects(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, bytes, object]]:
+def _objects(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, bytes, object]]:
     """Objects with the number of their line and its text: of an array (read as a whole), or one a line."""
     rest = iter(chunks)
     head = next(rest, b"")
@@ -190,7 +190,7 @@ def _objects(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, b
             if content is None and ENTRY.search(line):
                 is_cut = number == first + len(lines) - 1 and not block.endswith(b"\n")
                 reason = CUT if is_cut else "damaged goodput entry"
-                account.refused.append(Refused(number, reason, line.decode()[:RAW_LIMIT]))
+                account.refused.append(RefusedLine(number, reason, line.decode()[:RAW_LIMIT]))
             elif content is not None:
                 yield number, line, content
         first += len(lines)

@@ -22,8 +22,8 @@ from ingest.errors import InputError
 from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.formats.csv_rows import csv_rows
-from ingest.runlog.series import Names, Point, StepLines, as_number, encode, point, tokens_of_step
-from ingest.runlog.translation import Account, LogFormat, LogRequest, Refused
+from ingest.runlog.series import Names, Point, ProcessSteps, as_number, encode, point, tokens_of_step
+from ingest.runlog.translation import Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -48,19 +48,19 @@ _BETWEEN: Final = re.compile(r"[\s,\[\]]*")
 """What stands between the rows of a list, and around them."""
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """The table as a run log.
 
     Raises:
         InputError: no row has a value that is known to be one of a training step.
     """
-    names, steps, begun = Names(request.facts), StepLines(tokens_of_step(request.facts)), False
+    names, steps, begun = Names(request.facts), ProcessSteps(tokens_of_step(request.facts)), False
     n_averaged = 0
     for number, row in _rows(chunks, account):
         logged = _point(row, names)
         if logged is None:
             if not _time(row):
-                account.refused.append(Refused(number, "the row has no time", str(row)[:RAW_LIMIT]))
+                account.refused.append(RefusedLine(number, "the row has no time", str(row)[:RAW_LIMIT]))
             continue
         lines = list(steps.of(logged))
         n_averaged += len(lines) if len(lines) > 1 else 0
@@ -91,7 +91,7 @@ def _point(row: Mapping[str, object], names: Names) -> Point | None:
     return point(names.chosen(row), round(step), moment)
 
 
-def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _rows(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The values of each row by their columns, with the number of its line; an empty cell has none."""
     blocks = (block.decode() for block, _ in clean_blocks(chunks, "history", _BLOCK))
     beginning = next(blocks, "")
@@ -104,19 +104,19 @@ def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapp
         yield number, {name: _value(each) for name, each in cells.items() if each != ""}
 
 
-def _of_json(blocks: Iterator[str], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _of_json(blocks: Iterator[str], account: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in enumerate((line for block in blocks for line in block.splitlines()), 1):
         if not line.strip():
             continue
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.DecodeError, RecursionError):
-            account.refused.append(Refused(number, "no row of JSON", line[:RAW_LIMIT]))
+            account.refused.append(RefusedLine(number, "no row of JSON", line[:RAW_LIMIT]))
             continue
         yield number, row
 
 
-def _of_list(blocks: Iterator[str], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _of_list(blocks: Iterator[str], account: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The rows of a list, with their numbers in it; one that is cut or damaged is refused, and those behind it read."""
     number, rest, ended = 0, "", False
     while rest or not ended:
@@ -129,12 +129,12 @@ def _of_list(blocks: Iterator[str], account: Account) -> Iterator[tuple[int, Map
                 if isinstance(row, dict):
                     yield number, row
                 else:
-                    account.refused.append(Refused(number, "no row of JSON", raw[:RAW_LIMIT]))
+                    account.refused.append(RefusedLine(number, "no row of JSON", raw[:RAW_LIMIT]))
         except BrokenTextError as error:
             rest = text[error.at :]
         if rest and (ended or len(rest) > _LONGEST_ROW):
             number += 1
-            account.refused.append(Refused(number, "no row of JSON", rest[:RAW_LIMIT]))
+            account.refused.append(RefusedLine(number, "no row of JSON", rest[:RAW_LIMIT]))
             rest = rest[behind.end() - 1 :] if (behind := _NEXT_ROW.search(rest)) else ""
 
 

@@ -18,7 +18,7 @@ import msgspec
 from ingest.errors import InputError
 from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.files.yaml_documents import documents
-from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
+from ingest.runlog.translation import HEAD, Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def recognise(head: bytes) -> bool:
     return bool(_KIND.search(head) and _STATUS.search(head))
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """The jobs as a run log; one without a trainer's status is refused."""
     data = b"".join(chunks)
     if len(data) > _LARGEST:
@@ -50,7 +50,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
         lines = _lines(job, request, number)
         if not lines:
             raw = json.dumps(job)[:RAW_LIMIT]
-            account.refused.append(Refused(number, "TrainJob without status.trainerStatus.lastUpdatedTime", raw))
+            account.refused.append(RefusedLine(number, "TrainJob without status.trainerStatus.lastUpdatedTime", raw))
         yield from (msgspec.json.encode(line) + b"\n" for line in lines)
 
 

@@ -15,10 +15,10 @@ from ingest.counted import counted
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.runlog.formats.csv_rows import csv_rows
-from ingest.runlog.formats.untimed import Logged, placed
+from ingest.runlog.formats.untimed import Logged, place_rows
 from ingest.runlog.lines import CUT
 from ingest.runlog.series import Names, point
-from ingest.runlog.translation import Account, LogFormat, LogRequest, Refused
+from ingest.runlog.translation import Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _BLOCK: Final = 1 << 23
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """The file as a run log."""
     rows: list[Logged] = []
     names = Names(request.facts)
@@ -49,16 +49,16 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
     if not rows:
         raise InputError("metrics.csv without a loss or the time of a step; name its column: --set loss_key=NAME")
     known = f"it records {counted(len(rows), 'row')} of steps {rows[0].step} to {rows[-1].step}"
-    yield from placed(rows, request, account, title="metrics.csv of Lightning", known=known)
+    yield from place_rows(rows, request, account, title="metrics.csv of Lightning", known=known)
 
 
-def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapping[str, float]]]:
+def _rows(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, Mapping[str, float]]]:
     """The values of each row by their columns, with its line; one of another width, or cut, is refused."""
     for number, cells in csv_rows(_whole_rows(chunks, account), account):
         yield number, {name: value for name, text in cells.items() if (value := _number(text)) is not None}
 
 
-def _whole_rows(chunks: Iterable[bytes], account: Account) -> Iterator[str]:
+def _whole_rows(chunks: Iterable[bytes], account: Findings) -> Iterator[str]:
     """The text up to the last end of a row: CSVLogger ends every row."""
     first = 1
     for block, _ in clean_blocks(chunks, "metrics.csv", _BLOCK):
@@ -68,7 +68,7 @@ def _whole_rows(chunks: Iterable[bytes], account: Account) -> Iterator[str]:
         yield whole + end
         first += (whole + end).count("\n")
         if cut.strip():
-            account.refused.append(Refused(first, CUT, cut[:RAW_LIMIT]))
+            account.refused.append(RefusedLine(first, CUT, cut[:RAW_LIMIT]))
 
 
 _OF_LITGPT: Final = (

@@ -34,7 +34,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.runlog.envelopes.escapes import without_escapes
 from ingest.runlog.lines import CUT, RefusedLineError, microseconds
 from ingest.runlog.series import MOST_BETWEEN
-from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Refused, Translation
+from ingest.runlog.translation import HEAD, Fields, Findings, LogFormat, LogRequest, RefusedLine, Translation
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ or be a placeholder."""
 _KEY: Final = re.compile(r"(init|eval|run|block)_(start|stop)")
 
 
-class _Entry(msgspec.Struct):
+class _MlperfEntry(msgspec.Struct):
     """The JSON of a line."""
 
     time_ms: float
@@ -115,7 +115,7 @@ class _Entry(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-class _Block(NamedTuple):
+class _TrainingBlock(NamedTuple):
     """A stretch of training between two evaluations: the line of its end, its times and its steps."""
 
     line: int
@@ -125,7 +125,7 @@ class _Block(NamedTuple):
 
 
 @dataclass
-class _Session:
+class _MlperfSession:
     """From one start of the program to the next."""
 
     at: int
@@ -140,8 +140,8 @@ class _Session:
     trial: int = 1
     succeeded_ms: float | None = None
     ended_ms: float | None = None
-    block: _Entry | None = None
-    blocks: list[_Block] = field(default_factory=list)
+    block: _MlperfEntry | None = None
+    blocks: list[_TrainingBlock] = field(default_factory=list)
     uncounted: int = 0
     losses: dict[int | None, float | None] = field(default_factory=dict)
 
@@ -150,7 +150,7 @@ class _Session:
         """Samples of a step."""
         return _number(self.facts.get("global_batch_size"))
 
-    def step_at(self, entry: _Entry) -> int | None:
+    def step_at(self, entry: _MlperfEntry) -> int | None:
         """The number of the step that an entry is of, from the samples so far."""
         samples = _samples(entry)
         if self.batch is None or not (samples or self.counts_before):
@@ -174,18 +174,18 @@ class _Session:
         return None if self.batch is None or length is None else self.batch * length
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """An MLPerf log, as it comes, as a run log; of its other output nothing is kept."""
     yield from _translated(chunks, request.run_facts(), account, prevails=request.facts_prevail).chunks()
 
 
-def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Account, *, prevails: bool) -> Translation:
-    log = _Log(Translation())
+def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Findings, *, prevails: bool) -> Translation:
+    log = _MlperfLog(Translation())
     for number, entry in _in_time(_entries(chunks, account)):
         try:
             log.take(number, entry)
         except (ValueError, OverflowError) as error:
-            account.refused.append(Refused(number, f"not JSON: {error}", ""))
+            account.refused.append(RefusedLine(number, f"not JSON: {error}", ""))
     log.close(facts, prevails=prevails)
     account.refused += log.refused
     account.n_duplicates += log.repeated
@@ -199,17 +199,17 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
     return log.out
 
 
-def _entries(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, _Entry]]:
+def _entries(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, _MlperfEntry]]:
     """The entries of a log with the numbers of their lines; the account gets the lines that cannot be read."""
     for number, line in _marked(chunks):
         try:
             entry = _entry(line[line.find(MARK) + len(MARK) :])
             microseconds("time_ms / 1000", entry.time_ms / 1000)
         except RefusedLineError as error:
-            account.refused.append(Refused(number, str(error), line.decode(errors="replace")[:RAW_LIMIT]))
+            account.refused.append(RefusedLine(number, str(error), line.decode(errors="replace")[:RAW_LIMIT]))
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
             reason = CUT if "truncated" in str(error) else f"not JSON: {error}"
-            account.refused.append(Refused(number, reason, line.decode(errors="replace")[:RAW_LIMIT]))
+            account.refused.append(RefusedLine(number, reason, line.decode(errors="replace")[:RAW_LIMIT]))
         else:
             yield number, entry
 
@@ -218,12 +218,12 @@ OUT_OF_ORDER: Final = 100_000
 """Entries among which the order is that of their times: ranks and collectors mix lines."""
 
 
-def _in_time(entries: Iterable[tuple[int, _Entry]]) -> Iterator[tuple[int, _Entry]]:
+def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[tuple[int, _MlperfEntry]]:
     """Entries in the order of their times, which every one has; those of one time in that of the log.
 
     The numbers stay where they are: the first entry has the number of the first line.
     """
-    waiting: list[tuple[float, int, _Entry]] = []
+    waiting: list[tuple[float, int, _MlperfEntry]] = []
     numbers: deque[int] = deque()
     for number, entry in entries:
         heappush(waiting, (entry.time_ms, number, entry))
@@ -268,30 +268,30 @@ def has_entry(data: bytes) -> bool:
     return False
 
 
-def _entry(text: bytes) -> _Entry:
+def _entry(text: bytes) -> _MlperfEntry:
     """The entry of a line. Python's json module writes a loss of NaN, which is not JSON."""
     try:
-        return msgspec.json.decode(text, type=_Entry)
+        return msgspec.json.decode(text, type=_MlperfEntry)
     except msgspec.DecodeError:
         if b"NaN" not in text and b"Infinity" not in text:
             raise
-        return msgspec.convert(json.loads(text), _Entry)
+        return msgspec.convert(json.loads(text), _MlperfEntry)
 
 
 @dataclass
-class _Log:
+class _MlperfLog:
     """What has been read so far. Line 0 is one before the first of the log."""
 
     out: Translation
-    sessions: list[_Session] = field(default_factory=list)
+    sessions: list[_MlperfSession] = field(default_factory=list)
     averaged: int = 0
     repeated: int = 0
     not_taken: set[str] = field(default_factory=set)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedLine] = field(default_factory=list)
     _losses: Counter[str] = field(default_factory=Counter)
     _speeds: Counter[str] = field(default_factory=Counter)
 
-    def take(self, at: int, entry: _Entry) -> None:
+    def take(self, at: int, entry: _MlperfEntry) -> None:
         """Read one entry."""
         if not self.sessions or (entry.key in _BEGINNINGS and self.sessions[-1].trains):
             self._begin(at - 1 if self._is_written(entry) else at, entry)
@@ -307,12 +307,12 @@ class _Log:
         else:
             session.facts[entry.key] = entry.value
 
-    def _begin(self, at: int, entry: _Entry) -> None:
+    def _begin(self, at: int, entry: _MlperfEntry) -> None:
         """The program starts; what it says of itself, and how it counts, is as it was before."""
-        before = self.sessions[-1] if self.sessions else _Session(at, entry.time_ms)
+        before = self.sessions[-1] if self.sessions else _MlperfSession(at, entry.time_ms)
         is_next = before.succeeded_ms is not None and entry.time_ms >= before.succeeded_ms  # else the log is repeated
         trial = before.trial + is_next
-        session = _Session(at, entry.time_ms, dict(before.facts), counts_before=before.counts_before, trial=trial)
+        session = _MlperfSession(at, entry.time_ms, dict(before.facts), counts_before=before.counts_before, trial=trial)
         self.sessions.append(session)
 
     def untimed(self) -> Counter[str]:
@@ -351,11 +351,11 @@ class _Log:
             self.out.put(session.at, {"type": "run", "v": 1, **began, **known})
 
     @staticmethod
-    def _is_written(entry: _Entry) -> bool:
+    def _is_written(entry: _MlperfEntry) -> bool:
         """Whether the entry may become a line itself, which leaves no place for that of the session."""
         return entry.key in {"tracked_stats", "run_start"} or entry.key.endswith("_stop")
 
-    def _interval(self, at: int, entry: _Entry, session: _Session, name: str, edge: str) -> None:
+    def _interval(self, at: int, entry: _MlperfEntry, session: _MlperfSession, name: str, edge: str) -> None:
         if name == "block":
             self._block(at, entry, session, edge)
         elif name == "run":
@@ -371,7 +371,7 @@ class _Log:
             begin, end = session.open.pop(name) / 1000, entry.time_ms / 1000
             self.out.put(at, {"type": "event", "kind": name, "begin": begin, "end": end})
 
-    def _step(self, at: int, entry: _Entry, session: _Session) -> None:
+    def _step(self, at: int, entry: _MlperfEntry, session: _MlperfSession) -> None:
         values = entry.value if isinstance(entry.value, dict) else {}
         duration = _number(values.get("train_step_time"))
         if duration is None or "reduced_train_loss" not in values:
@@ -385,14 +385,16 @@ class _Log:
         session.trains, session.steps, session.length = True, session.steps + 1, duration
         self._steps_to(at, session, session.steps if step is None else step, entry, _loss(values["reduced_train_loss"]))
 
-    def _untimed(self, session: _Session, entry: _Entry, values: Mapping[str, Any]) -> None:
+    def _untimed(self, session: _MlperfSession, entry: _MlperfEntry, values: Mapping[str, Any]) -> None:
         """An entry of training that is no step."""
         self._losses.update(_LOSSES & values.keys())
         self._speeds.update(_SPEEDS & values.keys())
         if _TRAIN_LOSS in values:
             session.losses[session.step_at(entry)] = _loss(values[_TRAIN_LOSS])
 
-    def _steps_to(self, at: int, session: _Session, step: int, entry: _Entry, loss: float | None = None) -> None:
+    def _steps_to(
+        self, at: int, session: _MlperfSession, step: int, entry: _MlperfEntry, loss: float | None = None
+    ) -> None:
         """The steps since the last one up to this one, which ended with an entry."""
         count = session.count(step, entry.time_ms, session.length)
         room = math.inf if session.ended_ms is None else (entry.time_ms - session.ended_ms) / 1000
@@ -403,7 +405,7 @@ class _Log:
     def _put_steps(  # noqa: PLR0917 - what a step has
         self,
         at: int,
-        session: _Session,
+        session: _MlperfSession,
         steps: range,
         end: float,
         length: float,
@@ -412,17 +414,17 @@ class _Log:
         """Steps of one length, of which the last ends at `end`."""
         several = len(steps) if len(steps) > 1 else 0
         if self.averaged + several > MOST_FILLED:
-            self.refused.append(Refused(at, f"it stands for {several:,} steps, {_TOO_MANY}", ""))
+            self.refused.append(RefusedLine(at, f"it stands for {several:,} steps, {_TOO_MANY}", ""))
             return
         self.averaged += several
         self.out.put_all(at, _lines_of(steps, end, length, session.tokens(), losses))
 
-    def _block(self, at: int, entry: _Entry, session: _Session, edge: str) -> None:
+    def _block(self, at: int, entry: _MlperfEntry, session: _MlperfSession, edge: str) -> None:
         """An edge of a block of training: its begin, or its end, up to which steps may be that no entry is of."""
         began, session.block = session.block, entry if edge == "start" else None
         if edge == "stop" and began is not None:
             before, last = _edges(began.metadata, entry.metadata, session.batch)
-            block = _Block(at, began.time_ms, entry.time_ms, range(before + 1, last + 1))
+            block = _TrainingBlock(at, began.time_ms, entry.time_ms, range(before + 1, last + 1))
             if session.last is not None and block.end_ms > (session.ended_ms or 0) and last > session.last >= before:
                 self._steps_to(at, session, last, entry)
             elif len(block.steps) in _SEVERAL and block.begin_ms < block.end_ms:
@@ -431,7 +433,7 @@ class _Log:
                 session.uncounted += 1
         session.ended_ms = entry.time_ms
 
-    def _put_blocks(self, session: _Session) -> None:
+    def _put_blocks(self, session: _MlperfSession) -> None:
         """The steps of a session's blocks, where no entry is a step."""
         for block in session.blocks if not session.steps else ():
             length = (block.end_ms - block.begin_ms) / 1000 / len(block.steps)
@@ -467,7 +469,7 @@ def _edges(start: Mapping[str, Any], stop: Mapping[str, Any], batch: float | Non
     return 0, 0
 
 
-def _samples(entry: _Entry) -> float | None:
+def _samples(entry: _MlperfEntry) -> float | None:
     """The samples so far, as an entry counts them; None where it does not."""
     value = entry.metadata.get("samples_count", entry.metadata.get("step"))
     return 0.0 if value == 0 and not isinstance(value, bool) else _number(value)

@@ -14,7 +14,7 @@ import ingest.runlog.formats as package
 from ingest.delimited.reader import as_utf_8, decoded, utf_16
 from ingest.runlog.envelopes.exported import lines_of_export
 from ingest.runlog.envelopes.wrapped import unwrapping
-from ingest.runlog.translation import HEAD, SEARCHED, Account, LogRequest
+from ingest.runlog.translation import HEAD, SEARCHED, Findings, LogRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ def is_binary(head: bytes) -> bool:
 
 
 def chunks_of_run_log(
-    chunks: Iterable[bytes], name: str, request: LogRequest, account: Account
+    chunks: Iterable[bytes], name: str, request: LogRequest, account: Findings
 ) -> Iterator[bytes | pl.DataFrame]:
     """A log of any format as a run log, of which many steps may come as columns (`ingest.runlog.columns`).
 
@@ -162,14 +162,14 @@ def may_be_run_log(head: bytes) -> bool:
     return is_run_log(head) or key is None or key[2] == b"" or key[1] in _OWN_KEYS
 
 
-def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """A run log, as it comes; what it lacks is taken from the facts that are stated."""
     account.stated = dict(request.facts)
     yield head
     yield from rest
 
 
-def _text(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes | pl.DataFrame]:
+def _text(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Findings) -> Iterator[bytes | pl.DataFrame]:
     """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 

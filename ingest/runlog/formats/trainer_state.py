@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
-from ingest.runlog.formats.untimed import Logged, placed
-from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
+from ingest.runlog.formats.untimed import Logged, place_rows
+from ingest.runlog.translation import HEAD, Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _LARGEST: Final = 1 << 30
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
     """The state as a run log."""
     history = _history(chunks)
     losses = [(n, entry) for n, entry in enumerate(history, 1) if "loss" in entry and _step(entry) is not None]
     if not losses:
         raise InputError("trainer_state.json without a step in its log_history")
     account.refused += [
-        Refused(n, "entry of a loss without the number of its step", json.dumps(entry)[:RAW_LIMIT])
+        RefusedLine(n, "entry of a loss without the number of its step", json.dumps(entry)[:RAW_LIMIT])
         for n, entry in enumerate(history, 1)
         if "loss" in entry and _step(entry) is None
     ]
@@ -57,7 +57,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
     known = f"it records {len(losses)} losses up to step {last}"
     if back:
         known += f", and goes back from step {back[0]} to {back[1]}, so it has entries of several processes"
-    yield from placed(rows, request, account, title="trainer_state.json", known=known)
+    yield from place_rows(rows, request, account, title="trainer_state.json", known=known)
 
 
 class _Share(NamedTuple):

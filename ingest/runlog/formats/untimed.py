@@ -19,7 +19,7 @@ from ingest.load_warnings import LoadWarning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ingest.runlog.translation import Account, LogRequest
+    from ingest.runlog.translation import Findings, LogRequest
 
 MOST_STEPS: Final = 1_000_000
 """Steps that a row may stand for (one of an epoch: all of its); if there are more, its number is not one of steps."""
@@ -41,7 +41,9 @@ class Logged(NamedTuple):
     line: int
 
 
-def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, title: str, known: str) -> Iterator[bytes]:
+def place_rows(
+    rows: Sequence[Logged], request: LogRequest, account: Findings, *, title: str, known: str
+) -> Iterator[bytes]:
     """The run log of rows without times: one behind the other from `--begin` on.
 
     Args:

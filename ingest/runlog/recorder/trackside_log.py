@@ -350,9 +350,9 @@ class Log:
         except Exception as error:  # noqa: BLE001 - a path may be any object
             self._warn(error)
 
-    def step(self, step: int, tokens: float | None = None, loss: float | None = None) -> _Step:
+    def step(self, step: int, tokens: float | None = None, loss: float | None = None) -> _StepTimer:
         """Time one training step: `with log.step(17, tokens=1048576):`. If its body raises, the step is not logged."""
-        return _Step(self, step, tokens, loss)
+        return _StepTimer(self, step, tokens, loss)
 
     def record_step(
         self,
@@ -431,13 +431,13 @@ class Log:
             }
         )
 
-    def event(self, kind: str, step: int | None = None, detail: str | None = None) -> _Event:
+    def event(self, kind: str, step: int | None = None, detail: str | None = None) -> _EventTimer:
         """Time something else than steps: `with log.event("eval"):`. A body that raises has taken its time too.
 
         Trackside knows init, compile, data (waiting for data), checkpoint_load (with `step`) and eval; other names are
         kept as they are.
         """
-        return _Event(self, kind, step, detail)
+        return _EventTimer(self, kind, step, detail)
 
     def record_event(
         self, kind: str, begin: float, end: float, step: int | None = None, detail: str | None = None
@@ -597,7 +597,7 @@ class _Timed:
         self._times.add(self._step, **{self._name: time.perf_counter() - self._clock})
 
 
-class _Step:
+class _StepTimer:
     """A step being timed; `loss` and `tokens` may be set inside."""
 
     __slots__ = ("_began", "_clock", "_log", "_number", "loss", "tokens")
@@ -608,7 +608,7 @@ class _Step:
         self.tokens = tokens
         self.loss = loss
 
-    def __enter__(self) -> _Step:
+    def __enter__(self) -> _StepTimer:
         began = self._began = _wall()
         if self._log._took >= START_LOGGED_S:
             self._log._begin_step(self._number, began)
@@ -625,7 +625,7 @@ class _Step:
                 log.record_step(step, self._began, took, tokens, self.loss)
 
 
-class _Span:
+class _Timer:
     """Something being timed from its making, or from `with`, on."""
 
     def __init__(self, log: Log) -> None:
@@ -641,14 +641,14 @@ class _Span:
         return self._began + (time.perf_counter() - self._clock)
 
 
-class _Event(_Span):
+class _EventTimer(_Timer):
     """An event being timed."""
 
     def __init__(self, log: Log, kind: str, step: int | None, detail: str | None) -> None:
         super().__init__(log)
         self._kind, self._step, self._detail = kind, step, detail
 
-    def __enter__(self) -> _Event:
+    def __enter__(self) -> _EventTimer:
         self._restart()
         return self
 
@@ -656,7 +656,7 @@ class _Event(_Span):
         self._log.record_event(self._kind, self._began, self._now(), self._step, self._detail)
 
 
-class _Checkpoint(_Span):
+class _Checkpoint(_Timer):
     """A save being timed."""
 
     def __init__(self, log: Log, step: int, *, safe_at_end: bool) -> None:
@@ -727,9 +727,9 @@ class _HuggingFace:
     def __init__(self, log: Log, tokens: float | None) -> None:
         super().__init__()
         self._log, self._tokens = log, tokens
-        self._step: _Step | None = None
+        self._step: _StepTimer | None = None
         self._seen = 0.0
-        self._last = _Span(log)  # since the last thing that was logged
+        self._last = _Timer(log)  # since the last thing that was logged
 
     @_safely
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -744,7 +744,7 @@ class _HuggingFace:
                 step.tokens = seen - self._seen
             step.__exit__(None)
         self._ended, self._seen = step, seen
-        self._last = _Span(self._log)
+        self._last = _Timer(self._log)
 
     @_safely
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -756,13 +756,13 @@ class _HuggingFace:
     @_safely
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._log.record_event("eval", self._last._began, self._last._now(), state.global_step)
-        self._last = _Span(self._log)
+        self._last = _Timer(self._log)
 
     @_safely
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         end = self._last._now()
         self._log.record_checkpoint(state.global_step, self._last._began, end, end)
-        self._last = _Span(self._log)
+        self._last = _Timer(self._log)
 
 
 class _Lightning:
@@ -771,8 +771,8 @@ class _Lightning:
     def __init__(self, log: Log, tokens: float | None, loss_every: int) -> None:
         super().__init__()
         self._log, self._tokens, self._loss_every = log, tokens, loss_every
-        self._step: _Step | None = None
-        self._eval: _Event | None = None
+        self._step: _StepTimer | None = None
+        self._eval: _EventTimer | None = None
 
     @_safely
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:

@@ -24,7 +24,7 @@ _BFLOAT16: Final = 14
 
 
 @dataclass
-class Event:
+class TensorBoardEvent:
     """One event.
 
     Attributes:
@@ -40,13 +40,13 @@ class Event:
     texts: dict[str, bytes] = field(default_factory=dict)
 
 
-def event(message: bytes) -> Event:
+def event(message: bytes) -> TensorBoardEvent:
     """An event.
 
     Raises:
         WireError: it is none.
     """
-    parsed = Event()
+    parsed = TensorBoardEvent()
     for number, wire, value in fields(message):
         if number == 1:
             parsed.wall_time = number_of(value, wire) or 0.0
@@ -59,7 +59,7 @@ def event(message: bytes) -> Event:
     return parsed
 
 
-def _add_value(parsed: Event, message: bytes) -> None:
+def _add_value(parsed: TensorBoardEvent, message: bytes) -> None:
     tag, scalar = "", None
     for number, wire, value in fields(message):
         if number == 1:

@@ -23,8 +23,8 @@ from ingest.runlog.tensorboard.messages import event
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.tensorboard.messages import Event
-    from ingest.runlog.translation import Account, LogRequest
+    from ingest.runlog.tensorboard.messages import TensorBoardEvent
+    from ingest.runlog.translation import Findings, LogRequest
 
 ORDINARY: Final = {"train", "training", "validation", "val", "eval", "test", "logs", "tensorboard", "tb", "events", "."}
 """Names of folders that name no run."""
@@ -43,7 +43,7 @@ def is_event_file(head: bytes) -> bool:
     return length is not None and head[HEAD : HEAD + 1] == b"\x09"  # wall_time comes first
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[bytes]:
     """The lines of a run log.
 
     Raises:
@@ -66,7 +66,7 @@ class _EventLog(RecordLog):
     def _read(self, data: bytes) -> None:
         self._event(event(data))
 
-    def _event(self, parsed: Event) -> None:
+    def _event(self, parsed: TensorBoardEvent) -> None:
         if parsed.wall_time > 0:
             self._begin = min(self._begin or parsed.wall_time, parsed.wall_time)
         for tag, text in parsed.texts.items():

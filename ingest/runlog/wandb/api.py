@@ -78,7 +78,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 @dataclass(frozen=True)
-class Server:
+class WandbApi:
     """A server, and the key of somebody who may read there."""
 
     url: str
@@ -87,7 +87,7 @@ class Server:
 
     def __repr__(self) -> str:
         """Without the key."""
-        return f"Server({without_secrets(self.url)!r})"
+        return f"WandbApi({without_secrets(self.url)!r})"
 
     def runs(self, entity: str, project: str) -> list[str]:
         """The ids of a project's runs, the oldest first.
@@ -196,7 +196,7 @@ class Server:
         return ServerDownError(without_secrets(self.url), what, hint, unreachable=unreachable)
 
 
-def server_of_environment(environment: Mapping[str, str] = os.environ) -> Server:
+def server_of_environment(environment: Mapping[str, str] = os.environ) -> WandbApi:
     """The server and the key that the environment names.
 
     Raises:
@@ -214,7 +214,7 @@ def server_of_environment(environment: Mapping[str, str] = os.environ) -> Server
         raise OptionError(f"${SERVER} is no address (not shown: it may hold a password); write https://HOST")
     if not _is_safe(url):
         raise OptionError(f"{without_secrets(url)}: the key would be sent unencrypted; write https://")
-    return Server(url, key)
+    return WandbApi(url, key)
 
 
 def _is_safe(url: str) -> bool:

@@ -38,7 +38,7 @@ def records(chunks: Iterable[bytes], name: str) -> Iterator[Record | Damage]:
     """
     stream = ByteStream(chunks)
     _read_header(stream, name)
-    yield from _Reader(stream)
+    yield from _FragmentReader(stream)
 
 
 def _read_header(stream: ByteStream, name: str) -> None:
@@ -48,7 +48,7 @@ def _read_header(stream: ByteStream, name: str) -> None:
     stream.skip(len(HEADER))
 
 
-class _Reader:
+class _FragmentReader:
     """Puts fragments together."""
 
     def __init__(self, stream: ByteStream) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ingest.runlog.translation import LogRequest
-    from ingest.runlog.wandb.api import Server
+    from ingest.runlog.wandb.api import WandbApi
 
 PREFIX: Final = "wandb:"
 
@@ -50,7 +50,7 @@ def parts_of(name: str) -> tuple[str, str, str | None]:
     return match[1], match[2], match[3]
 
 
-def runs_of(server: Server, name: str) -> list[str]:
+def runs_of(server: WandbApi, name: str) -> list[str]:
     """The names of the runs of a project; of a run itself.
 
     Raises:
@@ -60,7 +60,7 @@ def runs_of(server: Server, name: str) -> list[str]:
     return [name] if run is not None else [f"{PREFIX}{entity}/{project}/{one}" for one in server.runs(entity, project)]
 
 
-def read_run(server: Server, name: str, request: LogRequest) -> Iterator[bytes]:
+def read_run(server: WandbApi, name: str, request: LogRequest) -> Iterator[bytes]:
     """A run of the server as chunks of a run log.
 
     Raises:

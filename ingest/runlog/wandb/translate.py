@@ -27,13 +27,13 @@ from ingest.runlog.wandb.framing import records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ingest.runlog.translation import Account, LogRequest
+    from ingest.runlog.translation import Findings, LogRequest
 
 _GPU: Final = ("gpu", "memoryAllocated", "powerWatts", "temp")
 """Samples of a GPU of which the mean is kept: `gpu.0.gpu`, ..."""
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[bytes]:
     """The lines of a run log; a `wandb-metadata.json` in `files` beside it is read, too (W&B before 0.28).
 
     Raises:
@@ -131,7 +131,11 @@ class WandbLog(RecordLog):
         self._last = max(self._last or moment, moment)
 
     def _run(self) -> dict[str, Any]:
-        place = self._environment if self._environment.host else metadata.beside(self._path) or self._environment
+        place = (
+            self._environment
+            if self._environment.host
+            else metadata.environment_beside(self._path) or self._environment
+        )
         config, slurm = self._message.config, place.slurm
         job = slurm.get("job_id") or config.get("slurm_job_id") or config.get("SLURM_JOB_ID")
         start = place.started or (None if self._message.resumed else self._message.start)

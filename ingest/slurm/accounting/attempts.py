@@ -19,7 +19,7 @@ from ingest import future
 from ingest.delimited.reader import LINE
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
-from ingest.slurm.accounting.columns import Columns
+from ingest.slurm.accounting.columns import DumpColumns
 from ingest.slurm.accounting.gpu_requests import of_submit_lines
 from ingest.slurm.accounting.jobstats import job_summaries
 from ingest.slurm.formats import values
@@ -64,7 +64,7 @@ def read_facts(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
 ) -> AttemptRows:
     """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is passed."""
-    columns = Columns(frame, timezone=timezone, origin=origin)
+    columns = DumpColumns(frame, timezone=timezone, origin=origin)
     table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
     table = pl.concat([table, _holdings(columns, table)], how="horizontal")
     table = pl.concat([table, _requests(columns, table), _labels(columns)], how="horizontal")
@@ -100,7 +100,7 @@ def _held(lists: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     return conform(named.join(attempts, on="node_list", how="semi"), NODE_LISTS)
 
 
-def _identity(columns: Columns, cluster: str | None) -> pl.DataFrame:
+def _identity(columns: DumpColumns, cluster: str | None) -> pl.DataFrame:
     """Which attempt a row is. Columns whose name begins with `!` are reasons to refuse the row."""
     display = columns.word("jobid", "jobidraw")
     raw = columns.word("jobidraw", "jobid")
@@ -144,7 +144,7 @@ def _quoted(what: str, name: str) -> pl.Expr:
     return pl.format("{}: '{}'", pl.lit(what), pl.col(name).fill_null("").str.slice(0, 60))
 
 
-def _times(columns: Columns) -> pl.DataFrame:
+def _times(columns: DumpColumns) -> pl.DataFrame:
     """When things happened, every repeated hour settled."""
     submit, eligible, start, end = (columns.time(name) for name in ("submit", "eligible", "start", "end"))
     elapsed, suspended = columns.duration("elapsedraw", "elapsed"), columns.duration("suspended")
@@ -171,7 +171,7 @@ def _times(columns: Columns) -> pl.DataFrame:
     )
 
 
-def _holdings(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
+def _holdings(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
     """Nodes and GPUs held, and from when to when. A job that never got a node holds nothing, whatever its TRES are."""
     lists, expanded = columns.word("nodelist"), columns.nodes()
     requested, allocated = columns.tres("reqtres"), columns.tres("alloctres")
@@ -264,7 +264,7 @@ def _too_many_gpus() -> pl.Expr:
     )
 
 
-def _recorded_gpus(columns: Columns) -> pl.Series:
+def _recorded_gpus(columns: DumpColumns) -> pl.Series:
     """GPUs allocated as accounting recorded them. A request by TRES shows that it does; then what is not there is 0."""
     requested, allocated = columns.tres("reqtres")["gpus"], columns.tres("alloctres")["gpus"]
     held_none = pl.select(pl.when(requested > 0).then(pl.lit(0, GPUS))).to_series()
@@ -299,7 +299,7 @@ def _last_seen_running() -> pl.Expr:
     return pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
 
 
-def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
+def _requests(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
     """What was requested."""
     requested = columns.tres("reqtres")
     columns.unreadable["reqtres"] += requested["error"].count()
@@ -326,7 +326,7 @@ def _requests(columns: Columns, table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _labels(columns: Columns) -> pl.DataFrame:
+def _labels(columns: DumpColumns) -> pl.DataFrame:
     """The labels of the job by its user and the scheduler."""
     code, derived = columns.exit_code("exitcode"), columns.exit_code("derivedexitcode")
     chosen = ("user", "account", "group", "partition", "qos", "reservation", "comment", "wckey")
@@ -352,7 +352,7 @@ def _labels(columns: Columns) -> pl.DataFrame:
     )
 
 
-def _warnings(columns: Columns, good: pl.DataFrame) -> list[LoadWarning]:
+def _warnings(columns: DumpColumns, good: pl.DataFrame) -> list[LoadWarning]:
     """What a person should know about these rows."""
     unread = sorted((name, count) for name, count in columns.unreadable.items() if count)
     novel = good.filter(~pl.col("known"))["state"].value_counts().sort("state").rows()

@@ -78,7 +78,7 @@ def _of_null(convert: Callable[[pl.Series], Read]) -> Read:
     return convert(pl.Series([None], dtype=pl.String))
 
 
-class Columns:
+class DumpColumns:
     """The columns of a dump; absent ones are null. Collects what could not be read.
 
     Attributes:

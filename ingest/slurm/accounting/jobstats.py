@@ -40,7 +40,7 @@ class DamagedError(ValueError):
     """A summary that cannot be read; its text is the reason."""
 
 
-class _Summary(msgspec.Struct, gc=False):
+class _JobstatsSummary(msgspec.Struct, gc=False):
     nodes: dict[str, dict[str, Any]]
     total_time: float | None = None
     gpus: float | None = None
@@ -86,7 +86,7 @@ def nodes_of(text: str) -> list[tuple[object, ...]]:
     return [(node, run_s, held, *_of_node(values)) for node, values in sorted(summary.nodes.items())]
 
 
-def _decoded(text: str) -> _Summary:
+def _decoded(text: str) -> _JobstatsSummary:
     if text.startswith(PREFIX.lower()):
         reason = "its letters were made small, as sacctmgr of old Slurm does"
         raise DamagedError(reason)
@@ -118,9 +118,9 @@ def _unpacked(packed: bytes) -> bytes:
     raise DamagedError(reason)
 
 
-def _parsed(data: bytes) -> _Summary:
+def _parsed(data: bytes) -> _JobstatsSummary:
     try:
-        return msgspec.json.decode(data, type=_Summary)
+        return msgspec.json.decode(data, type=_JobstatsSummary)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         reason = "no JSON of jobstats"
         raise DamagedError(reason) from None

@@ -102,7 +102,7 @@ class JobReservation(msgspec.Struct, gc=False):
     name: str | int | None = None
 
 
-class State(msgspec.Struct, gc=False):
+class JsonJobState(msgspec.Struct, gc=False):
     """How it is, and the last reason for which it waited."""
 
     current: Words = None
@@ -218,7 +218,7 @@ class JobRecord(msgspec.Struct, gc=False):
     """One row of accounting. Its steps stay raw, and all other fields are ignored."""
 
     job_id: int
-    state: State
+    state: JsonJobState
     time: JobTimes
     account: str | None = None
     comment: Comments | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from ingest.delimited.header import Header, Layout, words
+from ingest.delimited.header import DumpLayout, Header, words
 from ingest.delimited.reader import BLOCK, read_blocks
 from ingest.errors import InputError, MissingColumnError, SourceError
 from ingest.load_warnings import LoadWarning
@@ -117,7 +117,7 @@ LISTS: Final = frozenset(
 )
 """Columns whose values hold commas."""
 
-ACCOUNTING: Final = Layout(
+ACCOUNTING: Final = DumpLayout(
     kind="sacct output",
     known=USED | FREE_TEXT | frozenset(SHAPES),
     used=USED,
@@ -170,7 +170,7 @@ def parse_accounting(data: bytes, context: ParseContext) -> Parsed:
     return counts.parsed(frames, rows_loaded=block.attempts.height)
 
 
-class Block(NamedTuple):
+class AccountingBlock(NamedTuple):
     """The attempts in a part of a dump, the node lists in it, and the GPU steps of attempts that are not in it.
 
     They are as `frames.ATTEMPTS`, `frames.NODE_LISTS` and `step_gpus.STEP_GPUS` have them. With them go what Slurm
@@ -192,7 +192,7 @@ def accounting_blocks(
     delimiter: str | None = None,
     accept_truncated: bool = False,
     block: int = BLOCK,
-) -> Iterator[Block]:
+) -> Iterator[AccountingBlock]:
     """The same for a dump of any size that comes in blocks: about `block` bytes at a time, at least one block.
 
     The account of it is kept in `counts`, which has the name and the cluster of the input.
@@ -212,7 +212,7 @@ def accounting_blocks(
         held = gpu_steps(rows.frame.filter(steps), cluster=counts.cluster, timezone=timezone, origin=counts.origin)
         attempts, others = with_steps(merge_attempts(facts.attempts), held)
         usage = step_usage(rows.frame, cluster=counts.cluster, timezone=timezone, origin=counts.origin, now=counts.now)
-        yield Block(attempts, facts.lists, others, usage, facts.summaries)
+        yield AccountingBlock(attempts, facts.lists, others, usage, facts.summaries)
 
 
 def _require(header: Header, cluster: str | None, origin: str) -> None:

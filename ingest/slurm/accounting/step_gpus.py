@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from ingest.plausible import GPUS_PER_NODE, beyond
-from ingest.slurm.accounting.columns import Columns
+from ingest.slurm.accounting.columns import DumpColumns
 from ingest.slurm.formats import values
 from ingest.slurm.formats.timestamps import consistent_times
 from ingest.tables import ATTEMPT_KEY, ATTEMPTS, GPUS, TEXT, TIME, Schema, conform, empty
@@ -36,7 +36,7 @@ def gpu_steps(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None,
     rows = frame.filter(pl.any_horizontal(named).fill_null(value=False)) if named else frame.clear()
     if rows.is_empty():
         return empty(STEP_GPUS)
-    columns = Columns(rows, timezone=timezone, origin=origin)
+    columns = DumpColumns(rows, timezone=timezone, origin=origin)
     start = columns.time("start")
     times = consistent_times(
         submit=start,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest import future
-from ingest.slurm.accounting.columns import Columns
+from ingest.slurm.accounting.columns import DumpColumns
 from ingest.slurm.formats import values
 from ingest.slurm.formats.timestamps import consistent_times
 from ingest.tables import STEP_USAGE, Schema, conform, empty
@@ -59,7 +59,7 @@ def step_usage(
     rows = frame.filter(pl.col(ids).str.contains("^[^.]*" + values.STEP) | _used(frame))
     if rows.is_empty():
         return empty(STEP_USAGE)
-    table = _table(Columns(rows, timezone=timezone, origin=origin), cluster)
+    table = _table(DumpColumns(rows, timezone=timezone, origin=origin), cluster)
     started = pl.all_horizontal(pl.col(name).is_not_null() for name in KEY)
     return merge_usage(conform(table.filter(started & ~_ahead(now)), STEP_USAGE))
 
@@ -79,7 +79,7 @@ def _used(frame: pl.DataFrame) -> pl.Expr:
     )
 
 
-def _table(columns: Columns, cluster: str | None) -> pl.DataFrame:
+def _table(columns: DumpColumns, cluster: str | None) -> pl.DataFrame:
     ids = values.job_ids(columns.word("jobidraw", "jobid"))
     start = columns.time("start")
     elapsed = columns.duration("elapsedraw", "elapsed")
@@ -130,7 +130,7 @@ def _measured(numbers: pl.Series) -> pl.Series:
     return numbers.set(numbers <= 0, None)
 
 
-def _energy(columns: Columns) -> pl.Series:
+def _energy(columns: DumpColumns) -> pl.Series:
     """Joules. ConsumedEnergy has suffixes of thousands; without them it is the same number."""
     raw, shown = columns.word("consumedenergyraw"), columns.word("consumedenergy")
     joules = sizes(raw, 1000).fill_null(sizes(shown, 1000)).cast(pl.Float64)

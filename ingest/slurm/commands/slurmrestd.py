@@ -108,7 +108,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _RestResponse:
     status: int
     kind: str
     data: bytes
@@ -198,7 +198,7 @@ class Client:
         served = {match[1] for match in _VERSION.finditer(text) if match[0].startswith(f"/{family}/")}
         return sorted(served, key=lambda version: [int(part) for part in version.split(".")])
 
-    def _judged(self, answer: _Answer, path: str) -> bytes:
+    def _judged(self, answer: _RestResponse, path: str) -> bytes:
         """The body of a good answer."""
         endpoint = f"{self.shown}{path.partition('?')[0]}"
         problems = reported_problems(answer.data)
@@ -216,7 +216,7 @@ class Client:
             raise ServerDownError(endpoint, f"answered {answer.status}: {'; '.join(real) or 'no reason'}", BEHIND_HINT)
         return answer.data
 
-    def _get(self, path: str) -> _Answer:
+    def _get(self, path: str) -> _RestResponse:
         """One question, whatever the answer's status."""
         connection = self._connection()
         headers = {"Accept": "application/json", "Connection": "close"}
@@ -234,7 +234,7 @@ class Client:
             raise kind(self.shown, _what_happened(error, self.timeout_s), DOWN_HINT) from None
         finally:
             connection.close()
-        return _Answer(response.status, response.headers.get_content_type(), data)
+        return _RestResponse(response.status, response.headers.get_content_type(), data)
 
     def _connection(self) -> http.client.HTTPConnection:
         if self.url.startswith(UNIX):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.context import ParseContext
-    from ingest.delimited.header import Layout
+    from ingest.delimited.header import DumpLayout
     from ingest.tables import SourceName
 
 
@@ -52,14 +52,14 @@ class TableColumns(NamedTuple):
         return pl.Series([None], dtype=pl.List(pl.String)).new_from_index(0, self.rows.frame.height)
 
 
-def read_table(data: bytes, layout: Layout, context: ParseContext) -> DumpRows:
+def read_table(data: bytes, layout: DumpLayout, context: ParseContext) -> DumpRows:
     """The rows of a delimited text, read by the given options."""
     return read_rows(
         data, layout, origin=context.origin, delimiter=context.delimiter, accept_truncated=context.accept_truncated
     )
 
 
-def require(lacking: list[str], rows: DumpRows, context: ParseContext, layout: Layout) -> None:
+def require(lacking: list[str], rows: DumpRows, context: ParseContext, layout: DumpLayout) -> None:
     """Raise if anything is lacking that the table cannot do without."""
     if lacking:
         message = (

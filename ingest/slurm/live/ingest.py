@@ -25,7 +25,7 @@ from ingest.slurm.live.retry import Retrier, at_controller_of, timed_out, too_la
 from ingest.slurm.write import write_input
 from ingest.store import summary as live_summary
 from ingest.store import windows as load_windows
-from ingest.store.report import Note, Report
+from ingest.store.report import LoadReport, Note
 from ingest.store.summary import FailedQuestion, Loaded
 from ingest.store.windows import SHORTEST, LoadWindow, Windows
 
@@ -67,7 +67,7 @@ def ingest_live(
     notify: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
     again: bool = False,
-) -> list[Report]:
+) -> list[LoadReport]:
     """Read a running Slurm: settings, node events, inventory and the rest, and accounting window by window.
 
     Each part is loaded in a transaction of its own, and so is each window of accounting, oldest first. If one fails,
@@ -101,11 +101,13 @@ def ingest_live(
     try:
         probe(runner, config)
     except SourceError as error:
-        return [Report("Slurm", error=error)]
-    reports: list[Report] = []
+        return [LoadReport("Slurm", error=error)]
+    reports: list[LoadReport] = []
     retrier = Retrier(config.slurm, sleep, lambda what: progress(what, 0, 1), notify)
     for name in names:
-        live = _Live(writer, config, runner, now, retrier, progress, notify, name, options.cluster or config.cluster)
+        live = _SlurmIngest(
+            writer, config, runner, now, retrier, progress, notify, name, options.cluster or config.cluster
+        )
         live.ingest(_whole_second(options.since), until, again=again)
         reports += live.reports(several=len(names) > 1)
         retrier.next_cluster()
@@ -118,7 +120,7 @@ def _whole_second(moment: datetime | None) -> datetime | None:
 
 
 @dataclass
-class _Live:
+class _SlurmIngest:
     """The ingest of one cluster: what it works with, and what came of each question so far.
 
     `configured_name` is the cluster in the configuration, if any (then every command has `-M`); `cluster` is
@@ -136,7 +138,7 @@ class _Live:
     cluster: str | None
     loads: list[Loaded] = field(default_factory=list)
     failed: list[FailedQuestion] = field(default_factory=list)
-    others: list[Report] = field(default_factory=list)
+    others: list[LoadReport] = field(default_factory=list)
     before: pl.DataFrame = field(default_factory=pl.DataFrame)
     seen: list[pl.DataFrame] = field(default_factory=list)
     hidden: bool | None = None
@@ -152,7 +154,7 @@ class _Live:
         try:
             settings = self._part(part, self._request(part, until, until))
         except OptionError as error:
-            self.others.append(Report(self.cluster or "", error=error))
+            self.others.append(LoadReport(self.cluster or "", error=error))
             return
         self.cluster = self.cluster or self._only_cluster()
         overlap = self._overlap(settings)
@@ -168,7 +170,7 @@ class _Live:
             self._recheck()
         self._compare()
 
-    def reports(self, *, several: bool) -> Iterator[Report]:
+    def reports(self, *, several: bool) -> Iterator[LoadReport]:
         """The reports of all parts; with `several` clusters each names its cluster."""
         named = self.cluster or "" if several else ""
         warned = self.before.filter(pl.col("cluster") == (self.cluster or ""))

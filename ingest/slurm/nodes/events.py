@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.delimited.header import Layout, words
+from ingest.delimited.header import DumpLayout, words
 from ingest.delimited.reader import LINE, DumpRows, read_rows
 from ingest.errors import InputError, MissingColumnError
 from ingest.slurm.formats import values
@@ -27,7 +27,7 @@ EVENTS_COMMAND: Final = (
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|unknown|none|n/?a|0|", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"\S*")
 
-EVENTS: Final = Layout(
+EVENTS: Final = DumpLayout(
     kind="sacctmgr show event output",
     known=frozenset(
         words("cluster clusternodes nodename timestart timeend state stateraw reason user tres duration event")

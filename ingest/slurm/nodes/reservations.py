@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.delimited.header import Layout, words
+from ingest.delimited.header import DumpLayout, words
 from ingest.delimited.reader import LINE, clean
 from ingest.errors import MissingColumnError
 from ingest.slurm.formats import scontrol, values
@@ -34,7 +34,7 @@ HISTORY_COMMAND: Final = (
 )
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|unknown|none|n/?a|0|", re.IGNORECASE | re.ASCII)
 
-HISTORY: Final = Layout(
+HISTORY: Final = DumpLayout(
     kind="sacctmgr show reservation output",
     known=frozenset(words("assocs cluster timeend flags id name nodename timestart tres unusedwall comment")),
     used=frozenset(words("cluster timeend flags name nodename timestart")),

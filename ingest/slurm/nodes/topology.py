@@ -30,7 +30,7 @@ _OTHER_LINES: Final = ("blocksizes", "topologyparam", "include")
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _TopologyLine:
     """One line: a switch (its `children` are switches) or a block (its `size` is how much it holds)."""
 
     line: int
@@ -77,7 +77,7 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
     nets = list(networks(cleaned, origin=origin)) if of_yaml else [_lines(text)]
     lines = [line for each in nets for line in each]
     paths: dict[str, tuple[str, list[str]]] = {}
-    found = _Found()
+    found = _Topology()
     for net in nets:
         entries = _entries(net, found)
         for node, path in _tree_paths([one for one in entries if one.plugin == "tree"], origin, warnings).items():
@@ -104,7 +104,7 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
 
 
 @dataclass
-class _Found:
+class _Topology:
     """What came of the lines."""
 
     loaded: int = 0
@@ -113,9 +113,9 @@ class _Found:
     refused: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-def _entries(lines: list[tuple[int, str]], found: _Found) -> list[_Entry]:
+def _entries(lines: list[tuple[int, str]], found: _Topology) -> list[_TopologyLine]:
     """The switches and blocks of a network; what became of its lines is added to `found`."""
-    entries: dict[tuple[str, str], _Entry] = {}
+    entries: dict[tuple[str, str], _TopologyLine] = {}
     for number, line in lines:
         if line.startswith(NOTHING) or line.lower().startswith(_OTHER_LINES):
             found.skipped += 1
@@ -152,7 +152,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in plain if line]
 
 
-def _parse_entry(number: int, line: str) -> _Entry:
+def _parse_entry(number: int, line: str) -> _TopologyLine:
     """Parse a line.
 
     Raises:
@@ -168,12 +168,16 @@ def _parse_entry(number: int, line: str) -> _Entry:
         raise ValueError(message)
     nodes, children = (tuple(expand(fields.get(key, ""))) for key in ("nodes", "switches"))
     if first == "switchname":
-        return _Entry(number, line, "tree", fields[first], nodes, children)
+        return _TopologyLine(number, line, "tree", fields[first], nodes, children)
     size = fields.get("blocksize", "")
-    return _Entry(number, line, "block", fields[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
+    return _TopologyLine(
+        number, line, "block", fields[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0
+    )
 
 
-def _tree_paths(switches: list[_Entry], origin: str, warnings: list[LoadWarning]) -> dict[str, tuple[str, list[str]]]:
+def _tree_paths(
+    switches: list[_TopologyLine], origin: str, warnings: list[LoadWarning]
+) -> dict[str, tuple[str, list[str]]]:
     above: dict[str, str] = {}
     hung = [(child, switch.name) for switch in switches for child in switch.children]
     twice = sorted({child for child, parent in hung if above.setdefault(child, parent) != parent})
@@ -181,7 +185,7 @@ def _tree_paths(switches: list[_Entry], origin: str, warnings: list[LoadWarning]
         detail = f"{origin}: {', '.join(twice[:3])} hang on several switches above; the first one counts"
         warnings.append(LoadWarning("several_switches", len(twice), detail))
     way = {switch.name: _way(switch.name, above, origin) for switch in switches}
-    homes: dict[str, _Entry] = {}
+    homes: dict[str, _TopologyLine] = {}
     for switch in sorted(switches, key=lambda one: (bool(one.children), -len(way[one.name]))):
         for node in switch.nodes:
             homes.setdefault(node, switch)
@@ -205,7 +209,7 @@ def _way(name: str, above: Mapping[str, str], origin: str) -> list[str]:
     return way[::-1]
 
 
-def _block_paths(blocks: Iterable[_Entry]) -> dict[str, list[str]]:
+def _block_paths(blocks: Iterable[_TopologyLine]) -> dict[str, list[str]]:
     """A node's blocks, the largest first: aggregated blocks hold other ones."""
     held: dict[str, list[str]] = {}
     for block in sorted(blocks, key=lambda one: (-one.size, -len(one.nodes), one.line)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.delimited.header import Layout, words
+from ingest.delimited.header import DumpLayout, words
 from ingest.delimited.reader import LINE
 from ingest.slurm.commands.runner import Fetched, Runner, run
 from ingest.slurm.formats import values
@@ -94,7 +94,7 @@ _ASSOCIATION_COLUMNS: Final = words(
 COORDINATOR_COLUMNS: Final = ("coordaccounts", "coordaccts")
 """Accounts that a user may manage: with `withcoord`."""
 
-ASSOCIATION_TABLE: Final = Layout(
+ASSOCIATION_TABLE: Final = DumpLayout(
     kind="sacctmgr show assoc (or user) output",
     known=frozenset(
         (
@@ -122,7 +122,7 @@ ASSOCIATION_COLUMNS: Final = frozenset(
 ).union(ASSOCIATION_LIMITS)
 """Columns by which such a table is known; accounts and users are named in others, too."""
 
-QOS_TABLE: Final = Layout(
+QOS_TABLE: Final = DumpLayout(
     kind="sacctmgr show qos output",
     known=frozenset(
         (*words("name id priority preempt preemptmode gracetime flags usagefactor descr description"), *QOS_LIMITS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.delimited.header import Layout, words
+from ingest.delimited.header import DumpLayout, words
 from ingest.delimited.reader import LINE
 from ingest.errors import InputError
 from ingest.slurm.commands.runner import Fetched, Runner, run
@@ -31,7 +31,7 @@ _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*", re.ASCII)
 _CONDITION = re.compile(r"\(.*\)|[^(|][^|]*|", re.DOTALL)
 _ASSIGNMENTS = re.compile(r"(?:[`\w]+\s*=.*)?", re.DOTALL)
 
-TRANSACTION_TABLE: Final = Layout(
+TRANSACTION_TABLE: Final = DumpLayout(
     kind="sacctmgr show transactions output",
     known=frozenset(words("time timestamp action actor where info cluster clusters id user users account accounts")),
     used=frozenset(words("time timestamp action actor where info cluster")),

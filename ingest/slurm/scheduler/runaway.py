@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.delimited.header import Layout, words
+from ingest.delimited.header import DumpLayout, words
 from ingest.delimited.reader import LINE, clean
 from ingest.errors import SourceError
 from ingest.slurm.commands.privacy import ACCOUNTING, CONTROLLER, others_are_hidden
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"\d{8,12}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|unknown|none|0|", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[^\s|]*")
 
-RUNAWAY_TABLE: Final = Layout(
+RUNAWAY_TABLE: Final = DumpLayout(
     kind="sacctmgr show runawayjobs output",
     known=frozenset(words("id name partition cluster state timesubmit timestart timeend")),
     used=frozenset(words("id cluster state timesubmit timestart")),

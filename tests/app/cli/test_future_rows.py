@@ -30,7 +30,7 @@ from tests.support.slurm.parsing import text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FUTURE = datetime(2033, 3, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ RESERVATION = (
 )
 
 
-def loaded(root: Path, *files: Path, until: datetime | None = None, cluster: str | None = "c1") -> list[Report]:
+def loaded(root: Path, *files: Path, until: datetime | None = None, cluster: str | None = "c1") -> list[LoadReport]:
     with open_writer(root, verb="test", now=NOW) as writer:
         requested = ingesting.Options(cluster=cluster, until=until)
         names = [str(file) for file in files]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from queries.lake.spans import Span
+    from queries.lake.spans import MonthSpan
     from queries.units import Shape
 
 DUMP = tiny(40)
@@ -110,7 +110,7 @@ def test_commit_reads_only_what_is_noted_as_changed(tmp_path: Path, monkeypatch:
     read: list[str] = []
     of_table = spans.of_table
 
-    def noted(connection: DuckDBPyConnection, database: str, shape: Shape, **more: Collection[str]) -> list[Span]:
+    def noted(connection: DuckDBPyConnection, database: str, shape: Shape, **more: Collection[str]) -> list[MonthSpan]:
         read.append(shape.name)
         return of_table(connection, database, shape, **more)
 

@@ -23,13 +23,13 @@ from tests.support.slurm.parsing import DATA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SACCT, QOS = str(DATA / "kinds.sacct.txt"), str(DATA / "qos.sacctmgr.txt")
 
 
-def ingest(root: Path, *files: str, now: datetime = NOW, **options: Any) -> list[Report]:
+def ingest(root: Path, *files: str, now: datetime = NOW, **options: Any) -> list[LoadReport]:
     with open_writer(root, verb="test", now=now) as writer:
         reports = ingest_files(writer, Config(), files, Options(**options), now=now, progress=lambda *_: None)
     assert [report.error for report in reports] == [None] * len(files)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.cli import telemetry_budget
 from app.cli.telemetry_budget import budget_lines
 from ingest.errors import ServerDownError
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.demand import Demand
 from ingest.prometheus.reader import ScrapeSpec
 from tests.support.warehouses import NOW
@@ -35,7 +35,7 @@ def lines(monkeypatch: pytest.MonkeyPatch, *demands: Demand | Exception, budget:
             yield each
 
     monkeypatch.setattr(telemetry_budget, "demands", given)
-    server = Server("http://127.0.0.1:9")
+    server = PrometheusServer("http://127.0.0.1:9")
     return list(budget_lines(server, ScrapeSpec("c", "", 60), {}, budget=budget, now=NOW))
 
 

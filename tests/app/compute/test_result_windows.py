@@ -35,7 +35,7 @@ from tests.support.warehouses import simulated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from queries.warehouse import Writer
 
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
@@ -136,7 +136,7 @@ class Cluster:
                 file.name: log for file in (self.sources / "runs").glob("*.jsonl")
                 if (log := log_until(file.read_text(), self.until))
             }  # fmt: skip
-            read: list[Report] = runlogs.ingest_files(
+            read: list[LoadReport] = runlogs.ingest_files(
                 self.writer, self.files(texts), cluster="demo", now=NOW, progress=silent
             )
             assert first_error(read) is None

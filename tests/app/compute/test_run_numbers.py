@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.window import Source
+    from app.window import RowSource
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RowSource]:
     with open_reader(from_everything(tmp_path_factory.mktemp("numbers"), days=10)) as reader:
         yield reader
 
 
 @pytest.fixture(scope="module")
-def whole(source: Source) -> Window:
+def whole(source: RowSource) -> Window:
     computed = source.query("computed", cluster="demo").row(0, named=True)
     return Window("demo", computed["since"], computed["until"])
 
@@ -39,7 +39,7 @@ def whole(source: Source) -> Window:
 class Changed:
     """A source that tells other rows in the place of a query's."""
 
-    def __init__(self, source: Source, name: str, rows: pl.DataFrame) -> None:
+    def __init__(self, source: RowSource, name: str, rows: pl.DataFrame) -> None:
         self._source, self._name, self._rows = source, name, rows
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
@@ -49,7 +49,7 @@ class Changed:
         return make()
 
 
-def changed_runs(source: Source, other: Source, windows: tuple[Window, Window]) -> set[str]:
+def changed_runs(source: RowSource, other: RowSource, windows: tuple[Window, Window]) -> set[str]:
     before, after = (
         run_digests(CachedSource(each), window, Rules()) for each, window in zip((source, other), windows, strict=True)
     )
@@ -57,7 +57,7 @@ def changed_runs(source: Source, other: Source, windows: tuple[Window, Window]) 
     return set(before.join(after, on=["run_id", "inputs"], how="anti")["run_id"])
 
 
-def test_a_later_end_changes_runs_that_last_longer_only(source: Source, whole: Window) -> None:
+def test_a_later_end_changes_runs_that_last_longer_only(source: RowSource, whole: Window) -> None:
     earlier = Window("demo", whole.since, whole.until - timedelta(days=2))
     changed = changed_runs(source, source, (whole, earlier))
     members = source.query("attempts", cluster="demo").join(
@@ -69,7 +69,7 @@ def test_a_later_end_changes_runs_that_last_longer_only(source: Source, whole: W
 
 
 @pytest.mark.parametrize("column", ["state", "ended_at", "milli_gpus", "eligible_at"])
-def test_another_value_of_an_attempt_changes_its_run_only(source: Source, whole: Window, column: str) -> None:
+def test_another_value_of_an_attempt_changes_its_run_only(source: RowSource, whole: Window, column: str) -> None:
     attempts = source.query("attempts", cluster="demo")
     joined = source.query("run_attempts", cluster="demo")
     which = attempts.filter(pl.col("started_at").is_not_null())["job_id"][3]
@@ -81,7 +81,7 @@ def test_another_value_of_an_attempt_changes_its_run_only(source: Source, whole:
 
 
 @pytest.mark.slow
-def test_another_day_of_the_ledger_changes_runs_of_that_day(source: Source, whole: Window) -> None:
+def test_another_day_of_the_ledger_changes_runs_of_that_day(source: RowSource, whole: Window) -> None:
     days = source.query("ledger_days", cluster="demo")
     third = pl.col("day") == days["day"][2]
     altered = days.with_columns(inputs=pl.when(third).then(pl.lit("other")).otherwise("inputs"))
@@ -94,11 +94,11 @@ def test_another_day_of_the_ledger_changes_runs_of_that_day(source: Source, whol
     assert changed < set(sizes["run_id"])
 
 
-def test_view_expects_the_ettr_that_python_expects(source: Source, whole: Window) -> None:
+def test_view_expects_the_ettr_that_python_expects(source: RowSource, whole: Window) -> None:
     assert_expected_by_view(source, whole)
 
 
-def assert_expected_by_view(source: Source, whole: Window) -> None:
+def assert_expected_by_view(source: RowSource, whole: Window) -> None:
     by_python = expected_run_rows(source, whole).select("run_id", "expected", "wall_gpu_s", form="regime")
     by_view = source.table("run_metrics").filter(pl.col("metric") == "ettr_expected")  # type: ignore[attr-defined]  # a Reader
     both = by_python.join(by_view, on="run_id", how="full", coalesce=True)

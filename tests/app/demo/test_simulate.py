@@ -44,7 +44,7 @@ from tests.support.command import trackside
 
 if TYPE_CHECKING:
     from app.demo.simulate.world import World
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 SMALL = Settings(gpus=64, days=5, seed=11, failures_per_1000_node_days=150)
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -56,7 +56,7 @@ class Made:
 
     world: World
     folder: Path
-    reports: list[Report]
+    reports: list[LoadReport]
 
     @property
     def warehouse(self) -> Path:
@@ -81,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(world, folder, read(folder))
 
 
-def read(folder: Path, *, slurm_only: bool = False) -> list[Report]:
+def read(folder: Path, *, slurm_only: bool = False) -> list[LoadReport]:
     sources, settings, moment = folder / "sources", config.Config(), NOW
     tell = lambda *_: None  # noqa: E731 - a name for doing nothing
     with open_writer(folder / "warehouse", verb="test", now=moment) as writer:

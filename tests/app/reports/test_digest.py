@@ -18,7 +18,7 @@ from app.config.cost import Cost
 from app.config.deliver import FolderTarget, Smtp
 from app.errors import ConfigError, UsageError
 from app.reports.delivery.addressed import addressed
-from app.reports.delivery.outcomes import RefusedError
+from app.reports.delivery.outcomes import DeliveryRefusedError
 from app.reports.delivery.parcel import KEPT, Parcel, read_parcel
 from app.reports.delivery.smtp import message_of
 from app.reports.digest import document as digest
@@ -211,12 +211,12 @@ def test_names_that_cannot_stand_in_an_address_are_refused(root: Path, name: str
     parcel = Parcel("key", "week", document, ())
     mail = Smtp(name="m", host="h", sender="t@example.com", to=("{user}@example.com", "boss@example.com"))
     for target in (mail, FolderTarget(name="f", path=Path("/srv/{user}"))):
-        with pytest.raises(RefusedError, match="cannot stand in"):
+        with pytest.raises(DeliveryRefusedError, match="cannot stand in"):
             addressed(target, parcel)
     fine = Parcel("key", "week", document | {"subject": {"kind": "user", "name": "chen.li"}}, ())
     assert message_of(cast("Smtp", addressed(mail, fine)), fine)["To"] == "chen.li@example.com, boss@example.com"
     of_a_run = Parcel("key", "week", document | {"subject": {"kind": "run", "name": "r"}}, ())
-    with pytest.raises(RefusedError, match="about no user"):
+    with pytest.raises(DeliveryRefusedError, match="about no user"):
         addressed(mail, of_a_run)
 
 

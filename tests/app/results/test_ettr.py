@@ -25,7 +25,7 @@ from tests.support.command import trackside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.window import Source
+    from app.window import RowSource
 
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 BEGIN = 1_788_220_800
@@ -76,7 +76,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return warehouse(folder / "alone", *TRAINING), warehouse(folder / "beside", *TRAINING, *OTHERS)
 
 
-def whole(source: Source) -> Window:
+def whole(source: RowSource) -> Window:
     return Window("c", *source.query("computed", cluster="c").select("since", "until").row(0))
 
 

@@ -23,7 +23,7 @@ from tests.support.warehouses import from_everything
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from app.window import Source
+    from app.window import RowSource
     from queries.warehouse import Reader
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def windows(reader: Reader) -> list[Window]:
 class NothingStored:
     """A source of which nothing stored can be read."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self._source = source
 
     def query(self, name: str, **params: object) -> pl.DataFrame:

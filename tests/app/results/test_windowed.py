@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from app.window import Source
+    from app.window import RowSource
 
 T = TypeVar("T")
 DAYS = 32
@@ -30,13 +30,13 @@ MICROSECONDS = DAYS * 86_400_000_000
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RowSource]:
     with open_reader(from_everything(tmp_path_factory.mktemp("windowed"), days=DAYS)) as reader:
         yield reader
 
 
 @pytest.fixture(scope="module")
-def whole(source: Source) -> Window:
+def whole(source: RowSource) -> Window:
     computed = source.query("computed", cluster="demo").row(0, named=True)
     return Window("demo", computed["since"], computed["until"])
 
@@ -54,7 +54,7 @@ def part(whole: Window, ends: tuple[int, int]) -> Window | None:
 
 
 @pytest.fixture(scope="module")
-def windowed(source: Source, whole: Window) -> WindowedSource:
+def windowed(source: RowSource, whole: Window) -> WindowedSource:
     return WindowedSource(source, whole)
 
 
@@ -62,7 +62,7 @@ def windowed(source: Source, whole: Window) -> WindowedSource:
 @given(ends=st.tuples(offsets, offsets))
 @pytest.mark.parametrize("name", sorted({*SLICES, "endings", "exposures"}))
 def test_windowed_source_returns_the_rows_of_the_query(
-    source: Source, windowed: WindowedSource, whole: Window, name: str, ends: tuple[int, int]
+    source: RowSource, windowed: WindowedSource, whole: Window, name: str, ends: tuple[int, int]
 ) -> None:
     if window := part(whole, ends):
         requested = {"cluster": "demo", "since": window.since, "until": window.until}
@@ -73,14 +73,14 @@ def test_windowed_source_returns_the_rows_of_the_query(
 @given(ends=st.tuples(offsets, offsets))
 @pytest.mark.parametrize("dimension", ["cluster", "run", "node", "day"])
 def test_windowed_source_returns_the_ledger_sums_of_the_query(
-    source: Source, windowed: WindowedSource, whole: Window, dimension: str, ends: tuple[int, int]
+    source: RowSource, windowed: WindowedSource, whole: Window, dimension: str, ends: tuple[int, int]
 ) -> None:
     if window := part(whole, ends):
         sums = ledger_sums(windowed, window, dimension)
         assert_frame_equal(sums, ledger_sums(source, window, dimension), check_row_order=False)
 
 
-def test_windowed_source_reads_the_ledger_once(source: Source, whole: Window) -> None:
+def test_windowed_source_reads_the_ledger_once(source: RowSource, whole: Window) -> None:
     counted = Counted(source)
     windowed = WindowedSource(counted, whole)
     first = whole.since.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -91,7 +91,7 @@ def test_windowed_source_reads_the_ledger_once(source: Source, whole: Window) ->
 
 
 def test_windowed_source_reads_as_many_days_of_runs_as_needed(
-    source: Source, whole: Window, monkeypatch: pytest.MonkeyPatch
+    source: RowSource, whole: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "_MONTH", 7)
     counted = Counted(source)
@@ -104,7 +104,7 @@ def test_windowed_source_reads_as_many_days_of_runs_as_needed(
     assert counted.windows == [("demo", since) for since in read]
 
 
-def test_windowed_source_leaves_what_is_outside_to_the_source(source: Source, whole: Window) -> None:
+def test_windowed_source_leaves_what_is_outside_to_the_source(source: RowSource, whole: Window) -> None:
     counted = Counted(source)
     windowed = WindowedSource(counted, whole)
     windowed.query("runs", cluster="another", since=whole.since, until=whole.until)
@@ -115,7 +115,7 @@ def test_windowed_source_leaves_what_is_outside_to_the_source(source: Source, wh
 class Counted:
     """A source that counts its queries."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self._source = source
         self.names: list[str] = []
         self.windows: list[tuple[object, object]] = []

@@ -28,7 +28,7 @@ from tests.support.warehouses import copy_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
 
 T: Final = 1_790_000_000  # 2026-09-21T14:13:20Z
 HOUR: Final = 3600
@@ -180,7 +180,7 @@ def loaded(folder: Path) -> Path:
     return copy_of("run-pages", make, folder, "w")
 
 
-def contents_of(root: Path, text: str, cluster: str | None = None) -> Contents:
+def contents_of(root: Path, text: str, cluster: str | None = None) -> RunContents:
     """The numbers of the page about what a person typed."""
     with open_reader(root) as reader:
         return gather(reader, choose(reader, text, cluster, environment={}, user=None), Config().rules)

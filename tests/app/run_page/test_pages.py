@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.run_page.bar import bars
-from app.run_page.contents import Part
+from app.run_page.contents import TimeShare
 from app.run_page.document import categories
 from app.run_page.next_steps import next_steps
 from app.run_page.page import page_of
@@ -21,7 +21,7 @@ from tests.support.command import trackside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
 
 BAR = re.compile(r"^.{13}.{23} +(?:< )?(?P<share>[0-9.]+) % +(?P<hours>[0-9.,]+) (?:GPU-)?h", re.MULTILINE)
 
@@ -32,7 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def known(root: Path) -> dict[str, Contents]:
+def known(root: Path) -> dict[str, RunContents]:
     """The numbers of each kind of run."""
     return {kind: contents_of(root, text) for kind, text in KINDS.items()}
 
@@ -41,20 +41,22 @@ SCREEN = Terminal(width=80, height=24)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_page_is_as_expected(known: dict[str, Contents], kind: str) -> None:
+def test_page_is_as_expected(known: dict[str, RunContents], kind: str) -> None:
     """A page that should differ: `python -m tests.app.run_page.jobs` renews them all."""
     assert page_of(known[kind], SCREEN) == (PAGES / f"{kind}.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("columns", [40, 57, 80, 200])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_line_is_wider_than_the_terminal_and_80_columns(known: dict[str, Contents], kind: str, columns: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_80_columns(
+    known: dict[str, RunContents], kind: str, columns: int
+) -> None:
     text = page_of(known[kind], Terminal(width=columns, height=24, colours=True))
     assert max(map(width, text.splitlines())) <= min(columns, 80)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_hours_add_up_and_shares_do_but_for_rounding(known: dict[str, Contents], kind: str) -> None:
+def test_hours_add_up_and_shares_do_but_for_rounding(known: dict[str, RunContents], kind: str) -> None:
     contents = known[kind]
     rows = BAR.findall(page_of(contents, SCREEN))
     if contents.ettr is None or not contents.ettr["wall_gpu_s"]:
@@ -69,7 +71,7 @@ def test_hours_add_up_and_shares_do_but_for_rounding(known: dict[str, Contents],
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_colours_change_nothing_but_colour(known: dict[str, Contents], kind: str) -> None:
+def test_colours_change_nothing_but_colour(known: dict[str, RunContents], kind: str) -> None:
     plain = page_of(known[kind], SCREEN)
     coloured = page_of(known[kind], Terminal(width=80, height=24, colours=True))
     assert "\x1b" not in plain
@@ -78,14 +80,14 @@ def test_colours_change_nothing_but_colour(known: dict[str, Contents], kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_terminal_without_unicode_gets_ascii_bars(known: dict[str, Contents], kind: str) -> None:
+def test_terminal_without_unicode_gets_ascii_bars(known: dict[str, RunContents], kind: str) -> None:
     text = page_of(known[kind], Terminal(width=80, height=24, unicode=False))
     drawn = [line for line in text.splitlines() if " % " in line or set(line) == {"-"}]
     assert all(each.isascii() for each in drawn)
 
 
 @pytest.mark.slow
-def test_commands_of_the_pages_work(root: Path, known: dict[str, Contents]) -> None:
+def test_commands_of_the_pages_work(root: Path, known: dict[str, RunContents]) -> None:
     commands: set[str] = set()
     for contents in known.values():
         steps = next_steps(contents, f" --warehouse {root}")
@@ -139,7 +141,7 @@ def test_csv_has_a_row_for_each_category_and_cause(root: Path) -> None:
 
 def test_small_categories_are_one_row_whose_hours_count(root: Path) -> None:
     """Two categories of less than a thousandth each are folded; the sum stays."""
-    rows = bars([Part("productive", 3_600_000.0), Part("teardown", 900.0), Part("startup", 1_800.0)])
+    rows = bars([TimeShare("productive", 3_600_000.0), TimeShare("teardown", 900.0), TimeShare("startup", 1_800.0)])
     assert [row.label for row in rows] == ["productive", "other"]
     assert sum(row.share for row in rows) == pytest.approx(1)
     assert sum(row.hours for row in rows) == pytest.approx(1000.75, abs=0.5)

@@ -30,7 +30,7 @@ from ingest.slurm.commands.runner import Completed
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.settings import Slurm
 from ingest.store import summary as live_telling
-from ingest.store.report import Report, Summary
+from ingest.store.report import LoadReport, LoadSummary
 from queries import directory
 from queries.errors import WarehouseError
 from queries.warehouse import open_reader, open_writer
@@ -189,7 +189,7 @@ def test_errors_kept_between_cycles_keep_no_data(tmp_path: Path, monkeypatch: py
 
     held: list[weakref.ref[Data]] = []
 
-    def ingest_live(*_: object, **__: object) -> list[Report]:
+    def ingest_live(*_: object, **__: object) -> list[LoadReport]:
         data = Data()
         held.append(weakref.ref(data))
         raise RuntimeError("a fault") from LookupError(data)
@@ -209,9 +209,9 @@ def test_interrupt_in_the_main_thread_ends_the_cycle(
     """DuckDB has a Ctrl-C arrive as an error of its own, which is no failure of a source."""
     error = WarehouseError("it cannot be written: INTERRUPT Error: Query interrupted")
 
-    def stop(*_: object, **__: object) -> list[Report]:
+    def stop(*_: object, **__: object) -> list[LoadReport]:
         if where == "report":
-            return [Report("slurm", None, error)]
+            return [LoadReport("slurm", None, error)]
         raise error
 
     place = "app.service.worker.open_writer" if where == "warehouse" else "app.service.worker.live_ingest.ingest_live"
@@ -264,13 +264,13 @@ def test_lasting_warning_is_logged_once_and_errors_every_time(
     """The source's status shows the warning as long as it lasts."""
     warning = LoadWarning("not_read", None, "knows no column Reservation")
     lasting = live_telling.nothing("slurm.accounting", warning)
-    reports: list[Report] = [Summary("sacct", lasting, reported_before=[warning])]
+    reports: list[LoadReport] = [LoadSummary("sacct", lasting, reported_before=[warning])]
     monkeypatch.setattr(live_ingest, "ingest_live", lambda *_args, **_more: reports)
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)
     assert worker.sources["slurm"].last_warning == "knows no column Reservation"
     assert "level=warning" not in capsys.readouterr().err
-    reports += [Report("sacct", error=SourceError("first")), Report("sdiag", error=SourceError("second"))]
+    reports += [LoadReport("sacct", error=SourceError("first")), LoadReport("sdiag", error=SourceError("second"))]
     worker.cycle(now=NOW)
     assert worker.failures(NOW) == ["slurm: first"]
     output = capsys.readouterr().err

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from prometheus_api_client import PrometheusConnect
 
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from tests.bench.table import row
 from tests.lab.prometheus import PrometheusLab
 
@@ -72,7 +72,7 @@ def _history(gpus: int) -> tuple[str, int]:
 
 def _ours(fleet: _Fleet) -> None:
     """All raw samples as numpy columns, with their labels."""
-    server = Server(fleet.url)
+    server = PrometheusServer(fleet.url)
     result: list[Samples] = []
     every = f'{{__name__=~"{"|".join(METRICS)}"}}'
     step = timedelta(hours=HOURS)
@@ -83,7 +83,7 @@ def _ours(fleet: _Fleet) -> None:
 
 def _ours_in_json(fleet: _Fleet) -> None:
     """The same without remote read."""
-    server = Server(fleet.url, remote_read=False)
+    server = PrometheusServer(fleet.url, remote_read=False)
     every = f'{{__name__=~"{"|".join(METRICS)}"}}'
     step = timedelta(hours=HOURS)
     result = server.json_readings(every, since=BEGIN, until=fleet.end, step=step)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from tests.bench.sizes.exporters import Exporters
 from tests.bench.sizes.xor_series import chunks
 from tests.support.telemetry.xor import bits_of, read_chunk
@@ -23,10 +23,10 @@ HOUR = datetime(2026, 9, 7, 3, tzinfo=UTC)
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[PrometheusServer]:
     made = Exporters(["gpu-001", "gpu-002"])
     with web(made.answer, made.read) as running:
-        client = Server(running.url)
+        client = PrometheusServer(running.url)
         yield client
         client.close()
 
@@ -37,7 +37,7 @@ def test_chunks_are_read_back_bit_by_bit() -> None:
         assert read_chunk(chunk) == [(1_793_530_800_000 + 30_000 * i, bits_of(v)) for i, v in enumerate(row)]
 
 
-def test_client_reads_the_requested_hours(server: Server) -> None:
+def test_client_reads_the_requested_hours(server: PrometheusServer) -> None:
     result: list[Samples] = []
     two = timedelta(hours=2)
     selector = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|node_load1",instance!~"gpu-002.*"}'
@@ -48,6 +48,6 @@ def test_client_reads_the_requested_hours(server: Server) -> None:
     assert samples.times.min() == (HOUR.timestamp() + 30) * 1000
 
 
-def test_names_are_those_of_the_selector(server: Server) -> None:
+def test_names_are_those_of_the_selector(server: PrometheusServer) -> None:
     names = server.names('{__name__=~"node_load1|up"}', since=HOUR, until=HOUR)
     assert names == ["node_load1"]

@@ -11,10 +11,10 @@ import polars as pl
 from metrics import frames
 from metrics.telemetry.gpu_attribution import added_up, day_activities, in_units
 from metrics.telemetry.occupancy import Holders, eras
-from metrics.telemetry.sample_grid import Reading, at_most
+from metrics.telemetry.sample_grid import SampledMetric, at_most
 
 IDLE = 0.1
-READING = Reading({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE))
+READING = SampledMetric({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE))
 
 ASOF = """
 COPY (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import ServerDownError
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.demand import Demand, demands
 from ingest.prometheus.reader import ScrapeSpec
 from tests.support.web import Answer, not_found, told, unsupported, web
@@ -60,7 +60,7 @@ def found(
     *, raw: bool, interval_s: int = 60, given: Callable[[str, dict[str, str]], Answer] = answer
 ) -> dict[str, Demand]:
     with web(given, streamed if raw else unsupported, export=not_found) as running:
-        server = Server(running.url)
+        server = PrometheusServer(running.url)
         try:
             return {each.source: each for each in demands(server, ScrapeSpec("c", "", interval_s), EXPORTED, at=NOW)}
         finally:
@@ -87,7 +87,7 @@ def test_means_by_the_server_are_counted_by_their_intervals(raw: bool, interval_
 
 def test_server_that_refuses_to_count_is_an_error() -> None:
     with web(lambda *_: REFUSAL, streamed) as running:
-        server = Server(running.url)
+        server = PrometheusServer(running.url)
         with pytest.raises(ServerDownError, match="refuses the query"):
             list(demands(server, ScrapeSpec("c", "", 60), EXPORTED, at=NOW))
         server.close()

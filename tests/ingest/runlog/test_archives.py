@@ -21,7 +21,7 @@ from tests.support.command import contents
 from tests.support.logs.framework_loops import PRINTERS, run_of
 
 if TYPE_CHECKING:
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 TITAN = "\n".join(run_of(PRINTERS["torchtitan"]).lines).replace(",000 - ", "Z - ").encode() + b"\n"
@@ -56,7 +56,7 @@ def zstd(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def load(warehouse: Path, *names: Path) -> list[Report]:
+def load(warehouse: Path, *names: Path) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         files = [str(name) for name in names]
         reports = store.ingest_files(writer, files, cluster="alpha", now=NOW, progress=lambda *_: None)

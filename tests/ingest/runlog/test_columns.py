@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.runlog.columns import are_plain, lines_of
 from ingest.runlog.parse import read_runlog
-from ingest.runlog.translation import Account
+from ingest.runlog.translation import Findings
 from ingest.tables import STEPS, empty
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ROW = st.fixed_dictionaries(
 
 
 def parsed(*chunks: bytes | pl.DataFrame) -> Parsed:
-    log = read_runlog(chunks, origin="train.log", account=Account())
+    log = read_runlog(chunks, origin="train.log", account=Findings())
     days = [rows for _, _, rows in log.days()]
     steps = pl.concat(days).sort("ts", "step") if days else empty(STEPS)
     return log.parsed(steps.height, steps)

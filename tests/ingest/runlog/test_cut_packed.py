@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 PACK: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -40,7 +40,7 @@ def run_log(n_steps: int) -> bytes:
     return RUN + b"".join(line % (step, 1790812800 + 2 * step, chance.random()) for step in range(n_steps))
 
 
-def load(warehouse: Path, log: Path) -> Report:
+def load(warehouse: Path, log: Path) -> LoadReport:
     stated = LogRequest(
         facts={"n_gpus": 8, "seq_len": 4096}, timezone="UTC", begin=datetime(2026, 10, 1, 8, tzinfo=UTC)
     )
@@ -51,7 +51,7 @@ def load(warehouse: Path, log: Path) -> Report:
     return report
 
 
-def cut_warnings(report: Report) -> list[tuple[int | None, str]]:
+def cut_warnings(report: LoadReport) -> list[tuple[int | None, str]]:
     assert report.parsed is not None, report.error
     return [(each.count, each.detail) for each in report.parsed.warnings if each.code == "packed_log_cut"]
 

@@ -23,12 +23,12 @@ from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
 from tests.support.logs.mlperf import MlperfRun
 
 if TYPE_CHECKING:
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 
 
-def load(warehouse: Path, *names: Path) -> list[Report]:
+def load(warehouse: Path, *names: Path) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         files = [str(name) for name in names]
         return store.ingest_files(writer, files, cluster="alpha", now=NOW, progress=lambda *_: None)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import RUN_LOG
-from ingest.runlog.lines import Ckpt, Event, Run, Step
+from ingest.runlog.lines import Ckpt, LoggedStep, Run, TimedEvent
 from ingest.runlog.parse import read_runlog
 from tests.support.logs.run_logs import parse_runlog
 
 T = 1_790_812_800
-FIELDS = sorted({name for kind in (Run, Step, Ckpt, Event) for name in kind.__struct_fields__} | {"type"})
+FIELDS = sorted({name for kind in (Run, LoggedStep, Ckpt, TimedEvent) for name in kind.__struct_fields__} | {"type"})
 NUMBERS = (
     st.floats(allow_nan=True)
     | st.integers()

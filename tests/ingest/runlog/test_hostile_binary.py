@@ -18,7 +18,7 @@ from ingest.files.input import Input
 from ingest.runlog.binary import LARGEST_RECORD
 from ingest.runlog.formats.registry import chunks_of_run_log
 from ingest.runlog.tensorboard.framing import masked_crc32c
-from ingest.runlog.translation import Account, LogRequest
+from ingest.runlog.translation import Findings, LogRequest
 from ingest.runlog.wandb.framing import BLOCK, HEADER
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, parsed, wandb_folder
 
@@ -137,7 +137,7 @@ def test_memory_is_bounded_whatever_follows(filler: Callable[[int], Iterator[byt
 def _drained(chunks: Iterable[bytes]) -> None:
     request: dict[str, Any] = {"run_id": "r", "cluster": "c"}
     try:
-        for _ in chunks_of_run_log(chunks, "run", LogRequest(request), Account()):
+        for _ in chunks_of_run_log(chunks, "run", LogRequest(request), Findings()):
             pass
     except InputError:
         pass

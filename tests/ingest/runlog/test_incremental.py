@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC).timestamp()
@@ -47,7 +47,7 @@ class Cycles:
         self.progress: Callable[[str, int, int], None] = lambda *_: None
         self.logs.mkdir()
 
-    def read(self, logs: LogRequest = LOGS, *, version: bytes = b"1", now: datetime = NOW) -> list[Report]:
+    def read(self, logs: LogRequest = LOGS, *, version: bytes = b"1", now: datetime = NOW) -> list[LoadReport]:
         """A cycle of a process that has just been started."""
         files = incremental.files_of([str(self.logs / "*")])
         with open_writer(self.root, verb="test", now=now) as writer:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ingest.runlog.formats import mlperf
 from ingest.runlog.formats.mlperf import MODELS
 from ingest.runlog.formats.registry import recognised
-from ingest.runlog.translation import Account, LogRequest
+from ingest.runlog.translation import Findings, LogRequest
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.support.logs.foreign_logs import codes, events, read, steps
 from tests.support.logs.mlperf import BEGIN_MS, BENCHMARK, MlperfRun
@@ -380,7 +380,7 @@ def test_steps_that_an_entry_stands_for_wait_unmade() -> None:
     lines = [f':::MLLOG {{"time_ms": {BEGIN_MS}, "key": "global_batch_size", "value": 1}}']
     lines += [":::MLLOG " + entry.format(BEGIN_MS + n * 10**6, values, n * 10_000 + 1) for n in range(20)]
     tracemalloc.start()
-    chunks = mlperf.read(["\n".join(lines).encode() + b"\n"], LogRequest(FACTS, file="r.txt"), Account())
+    chunks = mlperf.read(["\n".join(lines).encode() + b"\n"], LogRequest(FACTS, file="r.txt"), Findings())
     assert len(list(itertools.islice(chunks, 4))) == 4
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

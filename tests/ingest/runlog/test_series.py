@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.runlog.series import Names, Point, StepLines, point
+from ingest.runlog.series import Names, Point, ProcessSteps, point
 
 T = 1_790_812_800.0
 
 
 def lines(*points: Point, tokens: float | None = None) -> list[dict[str, Any]]:
-    steps = StepLines(tokens)
+    steps = ProcessSteps(tokens)
     return [json.loads(line) for each in points for line in steps.of(each)]
 
 
@@ -86,7 +86,7 @@ def test_steps_end_at_logged_times_and_never_overlap(
     rows: list[tuple[int, float, float | None]],
 ) -> None:
     moment, before = T, None
-    steps = StepLines()
+    steps = ProcessSteps()
     for step, later, took in rows:
         moment += later
         made = [json.loads(line) for line in steps.of(Point(step, moment, step_time=took))]

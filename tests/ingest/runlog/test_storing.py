@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ingest.runlog.storing import ReadLog
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
@@ -44,7 +44,7 @@ def write(folder: Path, count: int = 12) -> list[str]:
     return [str(folder / f"{number:02d}.jsonl") for number in range(count)]
 
 
-def load(warehouse: Path, files: Sequence[str]) -> list[Report]:
+def load(warehouse: Path, files: Sequence[str]) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         return store.ingest_files(writer, files, cluster="alpha", now=NOW, progress=lambda *_: None)
 
@@ -64,7 +64,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "MOST_LOGS", 1)
 
 
-def new_rows(reports: Sequence[Report]) -> list[int | None]:
+def new_rows(reports: Sequence[LoadReport]) -> list[int | None]:
     return [report.parsed.rows_new if report.parsed else -1 for report in reports]
 
 

@@ -28,7 +28,7 @@ from tests.support.slurm.parsing import DATA, ROW, text
 from tests.support.slurm.sacct_text import IDENTITY, TEXTS, TORN_WORDS, TYPED, render, tables
 
 if TYPE_CHECKING:
-    from ingest.delimited.header import Layout
+    from ingest.delimited.header import DumpLayout
     from ingest.delimited.reader import DumpRows
     from ingest.tables import SourceName
 
@@ -151,7 +151,7 @@ def unowned(data: bytes, rows: DumpRows) -> list[str]:
     return lost
 
 
-def read(data: bytes, layout: Layout, accept_truncated: bool) -> DumpRows | None:
+def read(data: bytes, layout: DumpLayout, accept_truncated: bool) -> DumpRows | None:
     with suppress(InputError):
         return read_rows(data, layout, origin="x", accept_truncated=accept_truncated)
     return None
@@ -159,7 +159,9 @@ def read(data: bytes, layout: Layout, accept_truncated: bool) -> DumpRows | None
 
 @settings(max_examples=120, deadline=None)
 @given(st.one_of(damaged(), dumps()), st.sampled_from(LAYOUTS), st.booleans())
-def test_every_line_is_of_a_read_refused_or_skipped_row(data: bytes, layout: Layout, accept_truncated: bool) -> None:
+def test_every_line_is_of_a_read_refused_or_skipped_row(
+    data: bytes, layout: DumpLayout, accept_truncated: bool
+) -> None:
     rows = read(data, layout, accept_truncated)
     if rows is not None:
         assert len(unowned(data, rows)) <= rows.n_skipped
@@ -168,7 +170,7 @@ def test_every_line_is_of_a_read_refused_or_skipped_row(data: bytes, layout: Lay
 @settings(max_examples=120, deadline=None)
 @given(st.one_of(damaged(), dumps()), st.sampled_from(LAYOUTS), st.integers(1, 900), st.integers(0, 3_000))
 def test_damaged_dumps_in_blocks_equal_damaged_dumps_as_a_whole(
-    data: bytes, layout: Layout, block: int, cut: int
+    data: bytes, layout: DumpLayout, block: int, cut: int
 ) -> None:
     rows = read(data, layout, accept_truncated=True)
     if rows is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from metrics.failures.exposure import POOLED, Histories, Size, histories
+from metrics.failures.exposure import POOLED, Histories, SizeRange, histories
 from metrics.failures.hazard import CAUSES, CURVES, SUMMARY, hazard_curves, hazards, spells
 from metrics.failures.interruptions import interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes
@@ -79,7 +79,10 @@ def crash_loop() -> Histories:
 
 def test_summary_has_counts_survival_and_shape_by_class_and_size() -> None:
     result = hazards(
-        crash_loop(), at(0), at(100), [POOLED, Size("5-8", 4, 8), Size("9-16", 8, 16), Size("none", 99, 100)]
+        crash_loop(),
+        at(0),
+        at(100),
+        [POOLED, SizeRange("5-8", 4, 8), SizeRange("9-16", 8, 16), SizeRange("none", 99, 100)],
     )
     assert dict(result.schema) == SUMMARY
     rows = {(row["class"], row["size"]): row for row in result.iter_rows(named=True)}

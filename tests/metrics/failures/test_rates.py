@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metrics import frames, statistics
 from metrics.failures import exposure as exposures
-from metrics.failures.exposure import OVER_128, POOLED, Size, around, buckets, executed, exposure, risk_in
+from metrics.failures.exposure import OVER_128, POOLED, SizeRange, around, buckets, executed, exposure, risk_in
 from metrics.failures.interruptions import interruptions
 from metrics.failures.rates import failure_rates, law_in, rates_by, rates_by_cause
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
@@ -24,7 +24,7 @@ DAY = 24.0
 
 
 def rates(
-    ran: pl.DataFrame, failed: pl.DataFrame, *sizes: Size, since: float = 0, until: float = 30 * DAY
+    ran: pl.DataFrame, failed: pl.DataFrame, *sizes: SizeRange, since: float = 0, until: float = 30 * DAY
 ) -> pl.DataFrame:
     return failure_rates(ran, failed, at(since), at(until), sizes or (POOLED,))
 
@@ -110,7 +110,7 @@ def test_a_window_split_in_two_adds_up(history: list[Row], cuts: list[int]) -> N
     ran = attempts(*history)
     failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
     low, middle, high = sorted(cuts)
-    sizes = (POOLED, Size("small", 0, 8), Size("large", 8, 1024))
+    sizes = (POOLED, SizeRange("small", 0, 8), SizeRange("large", 8, 1024))
     whole = rates(ran, failed, *sizes, since=low, until=high)
     first = rates(ran, failed, *sizes, since=low, until=middle)
     second = rates(ran, failed, *sizes, since=middle, until=high)

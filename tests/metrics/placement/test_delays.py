@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.placement.delays import BLOCK, DELAYS, OUTAGE, RESTART, by_outages, by_restarts, summed
-from metrics.placement.spans import Cluster
+from metrics.placement.spans import NodePlaces
 from tests.metrics.placement.test_spans import BEGIN, NODES, PLACED, SINCE, UNTIL, at, inputs
 
 BLOCK_OF = dict(zip(NODES, ("b1", "b1", "b2", "b2", "b3", "b3"), strict=True))
@@ -34,7 +34,7 @@ def delays(
         schema={name: frames.ATTEMPTS[name] for name in ("job_id", "n_nodes", "milli_gpus", "eligible_at", "reason")},
     )
     attempts = data["attempts"].drop(shape.columns[1:]).join(shape, on="job_id")
-    cluster = Cluster(data["attempt_nodes"], data["places"], data["nodes"], data["inventory"], data["node_states"])
+    cluster = NodePlaces(data["attempt_nodes"], data["places"], data["nodes"], data["inventory"], data["node_states"])
     return by_outages(frames.conform(attempts, frames.ATTEMPTS), cluster, since=SINCE, until=UNTIL)[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from metrics import frames
-from metrics.stragglers.collectives import DUMPS, HANGS, hangs
+from metrics.stragglers.collectives import DUMPS, HANGS, find_hangs
 from metrics.stragglers.stalls import RANK_LINES, STEP_GAPS, stalls
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
@@ -28,9 +28,9 @@ def group(name: str, entered: dict[int, int], waits: tuple[int, ...], size: int,
 
 def found(*rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     every = pl.DataFrame([one for part in rows for one in part], schema=DUMPS)
-    answer = hangs(every)
+    answer = find_hangs(every)
     shuffled = every.sample(fraction=1, shuffle=True, seed=3)
-    assert hangs(shuffled).equals(answer)
+    assert find_hangs(shuffled).equals(answer)
     return answer.to_dicts()
 
 
@@ -87,7 +87,7 @@ def test_dumps_explain_a_stall_of_their_time_only() -> None:
         ],
         schema=STEP_GAPS,
     )
-    dumps = hangs(pl.DataFrame(group("dp", {0: 5, 1: 4}, (0,), 2), schema=DUMPS))
+    dumps = find_hangs(pl.DataFrame(group("dp", {0: 5, 1: 4}, (0,), 2), schema=DUMPS))
     events, lines = frames.empty(frames.RUN_EVENTS), frames.empty(RANK_LINES)
     rows = stalls(gaps, events, lines, dumps).sort("began_at").to_dicts()
     assert [(one["kind"], one["last_rank"]) for one in rows] == [("collective", 1), ("unknown", None)]
@@ -96,4 +96,4 @@ def test_dumps_explain_a_stall_of_their_time_only() -> None:
 
 
 def test_no_dumps_are_no_hangs() -> None:
-    assert hangs(frames.empty(DUMPS)).equals(frames.empty(HANGS))
+    assert find_hangs(frames.empty(DUMPS)).equals(frames.empty(HANGS))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.telemetry.gpu_attribution import GpuDay, added_up, day_activities, in_units
 from metrics.telemetry.occupancy import Holders, holders
-from metrics.telemetry.sample_grid import Reading, at_most
+from metrics.telemetry.sample_grid import SampledMetric, at_most
 from tests.metrics.tables import rows
 from tests.metrics.telemetry import slow_gpu_attribution as slow
 from tests.metrics.telemetry.slow_gpu_attribution import Era, Holder, Sample
@@ -28,7 +28,7 @@ EPOCH = datetime(2026, 3, 1, 23, 58, tzinfo=UTC)  # two minutes before a midnigh
 MIDNIGHT = 120
 STEP = 10
 IDLE = 0.25
-READING = Reading({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE), STEP, hour_s=slow.HOUR)
+READING = SampledMetric({"gpu_util": 1_000_000, "power_w": 1000}, at_most(IDLE), STEP, hour_s=slow.HOUR)
 CHECKS = "(?i)^hpc-verification"
 
 

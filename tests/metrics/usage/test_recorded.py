@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.usage.recorded import JOBSTATS, RECORDED, SLURM, STEPS, SUMMARIES, by_jobstats, by_slurm, placed
+from metrics.usage.recorded import JOBSTATS, RECORDED, SLURM, STEPS, SUMMARIES, assign_steps, by_jobstats, by_slurm
 
 SUBMITTED = datetime(2026, 11, 1, tzinfo=UTC)
 KEY = {"cluster": "c", "scheduler": "slurm", "job_id": "7", "submitted_at": SUBMITTED}
@@ -115,7 +115,7 @@ def test_a_step_belongs_to_one_attempt_the_later_of_two() -> None:
         for hour in (2, 1)
     ]  # fmt: skip
     other = {**rows[0], "step": "1", "held_from": None}
-    steps = placed(pl.DataFrame([*rows, other]))
+    steps = assign_steps(pl.DataFrame([*rows, other]))
     later = SUBMITTED.replace(minute=2)
     assert sorted(steps.select("step", "submitted_at").rows()) == [("0", later), ("1", later)]
     assert steps.schema == pl.Schema(STEPS)

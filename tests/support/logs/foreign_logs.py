@@ -9,7 +9,7 @@ import polars as pl
 
 from ingest.runlog.formats.registry import chunks_of_run_log
 from ingest.runlog.parse import read_runlog
-from ingest.runlog.translation import Account, LogRequest
+from ingest.runlog.translation import Findings, LogRequest
 from ingest.tables import STEPS, empty
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read(
     """A log as the loader reads it, in chunks of so many bytes."""
     data = text if isinstance(text, bytes) else text.encode()
     request = LogRequest({"cluster": "c", **(facts or {})}, timezone, begin, formats=formats, **stated)
-    account = Account()
+    account = Findings()
     pieces = [data[at : at + chunk] for at in range(0, len(data), chunk)] or [b""]
     lines = chunks_of_run_log(pieces, "train.log", request, account)
     log = read_runlog(lines, origin="train.log", account=account)

@@ -10,7 +10,7 @@ from ingest.runlog.columns import lines_of
 from ingest.runlog.formats.registry import chunks_of_run_log
 from ingest.runlog.parse import read_runlog
 from ingest.runlog.steps import merge_steps
-from ingest.runlog.translation import Account, LogRequest
+from ingest.runlog.translation import Findings, LogRequest
 from ingest.tables import STEPS, empty
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
     Raises:
         InputError: as there.
     """
-    chunks = chunks_of_run_log([data], name, LogRequest(facts), Account())
+    chunks = chunks_of_run_log([data], name, LogRequest(facts), Findings())
     return b"".join(chunk if isinstance(chunk, bytes) else lines_of(chunk) for chunk in chunks)
 
 

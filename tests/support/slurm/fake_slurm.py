@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ingest.load_warnings import LoadWarning
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (DATA / "columns.sacct-e.txt").read_text(encoding="utf-8").split()
@@ -168,7 +168,7 @@ def window(command: list[str]) -> tuple[datetime, datetime]:
 class LiveReports:
     """What an ingest said: reports, notes, and how long it waited."""
 
-    reports: list[Report]
+    reports: list[LoadReport]
     notes: list[str]
     waits: list[float]
 

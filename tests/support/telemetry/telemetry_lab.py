@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ingest.prometheus.client.remote_read import Samples
-    from ingest.prometheus.client.server import Server
-    from ingest.store.report import Report
+    from ingest.prometheus.client.server import PrometheusServer
+    from ingest.store.report import LoadReport
     from tests.lab.prometheus import PrometheusLab
     from tests.lab.slow_proxy import SlowProxy
 
@@ -140,7 +140,7 @@ def ingest(
     progress: Callable[[str, int, int], None] = quiet,
     since: datetime | None = START - timedelta(hours=1),
     until: datetime = START + timedelta(hours=HOURS),
-) -> list[Report]:
+) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=until) as writer:
         requested = TelemetryRequest(since=since, until=None)
         return ingest_live(writer, config, requested, now=until, progress=progress)
@@ -150,7 +150,9 @@ SECOND = timedelta(seconds=1)
 Found = dict[tuple[tuple[str, str], ...], list[tuple[int, bytes]]]
 
 
-def raw(server: Server, name: str, begin: datetime, end: datetime, *, json: bool, matchers: str = "") -> Found:
+def raw(
+    server: PrometheusServer, name: str, begin: datetime, end: datetime, *, json: bool, matchers: str = ""
+) -> Found:
     """By series: times and the bits of values, of all readings after one time up to another."""
     result: Found = {}
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from app.cli.options import Subparsers
     from app.config.settings import Rules
-    from app.run_page.contents import Contents
+    from app.run_page.contents import RunContents
     from queries.warehouse import Reader
 
 EPILOG = """\
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_events(target: Path, reader: Reader, contents: Contents, rules: Rules) -> int:
+def _write_events(target: Path, reader: Reader, contents: RunContents, rules: Rules) -> int:
     """What happened to the run, into a file."""
     from app import console
     from app.output_file import write_file
@@ -96,7 +96,7 @@ def _write_events(target: Path, reader: Reader, contents: Contents, rules: Rules
     return 0
 
 
-def _write(options: argparse.Namespace, contents: Contents, explained: tuple[str, ...]) -> None:
+def _write(options: argparse.Namespace, contents: RunContents, explained: tuple[str, ...]) -> None:
     """The page in the requested format."""
     from app import console
     from app.json_text import as_json

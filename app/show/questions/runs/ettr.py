@@ -34,7 +34,7 @@ from metrics.ettr.ettr import FORMS
 from metrics.ettr.timeline import class_sums
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import RowSource, Window
     from queries.warehouse import Reader
 
 METRICS: Final = tuple(metric.name for metric in (*measured.METRICS, *expected.METRICS))
@@ -119,7 +119,7 @@ def _in_total(source: Reader, window: Window, *, details: bool) -> Answer:
     )
 
 
-def _stored_total(source: Source, window: Window) -> pl.DataFrame | None:
+def _stored_total(source: RowSource, window: Window) -> pl.DataFrame | None:
     """The rows as `compute` stored them; None where none can be read."""
     measured_rows, expected_ones = (stored_rows(source, window, names) for names in (_MEASURED, _EXPECTED_FORMS))
     long = stored_rows(source, window, _MEASURED, dimension=LONG_RUNS)
@@ -128,7 +128,7 @@ def _stored_total(source: Source, window: Window) -> pl.DataFrame | None:
     return _together(measured_rows, long, expected_ones)
 
 
-def _computed_total(source: Source, window: Window) -> pl.DataFrame:
+def _computed_total(source: RowSource, window: Window) -> pl.DataFrame:
     by_run = ettr_run_rows(source, window)
     expected_ones = expected_rows(source, window, of_runs=expected_run_rows(source, window, by_run=by_run))
     return _together(
@@ -193,7 +193,7 @@ def _side_by_side(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.join(means, on=["cluster", "metric"], how="left", maintain_order="left")
 
 
-def _few_runs(rows: pl.DataFrame, source: Source, window: Window) -> tuple[str, ...]:
+def _few_runs(rows: pl.DataFrame, source: RowSource, window: Window) -> tuple[str, ...]:
     """How intervals were made; where the runs are too few for one, the runs that weigh most."""
     made = rows.filter(pl.col("metric") == "ettr")["ci_method"].drop_nulls().to_list()
     if not made or not made[0].startswith("too few"):

@@ -16,7 +16,7 @@ from ingest.runlog.formats.text.timeline import MOST_STEPS, SAVE, US
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ingest.runlog.formats.text.sessions import Session
+    from ingest.runlog.formats.text.sessions import TextSession
     from ingest.runlog.formats.text.timeline import Timeline
     from ingest.runlog.text_format import TextFormat
 
@@ -106,7 +106,7 @@ def _take_numbered(timeline: Timeline, records: pl.DataFrame) -> int:
     return last + 1
 
 
-def _is_ready(timeline: Timeline, session: Session) -> bool:
+def _is_ready(timeline: Timeline, session: TextSession) -> bool:
     """Whether the next steps of a session follow from bars alone."""
     known = session.bar_began is not None and session.bar is not None and session.cursor is not None
     return (
@@ -115,7 +115,7 @@ def _is_ready(timeline: Timeline, session: Session) -> bool:
     )  # fmt: skip
 
 
-def _numbered(records: pl.DataFrame, timeline: Timeline, session: Session) -> pl.DataFrame:
+def _numbered(records: pl.DataFrame, timeline: Timeline, session: TextSession) -> pl.DataFrame:
     """The bars of the training loop up to the last that counts, and the steps: `_number` and `_end` of each."""
     bar: Mapping[str, Any] = session.bar or {}
     own = records.filter(_is_of(timeline.form, "step") | (pl.col("total") == session.bar_total))
@@ -140,7 +140,7 @@ def _numbered(records: pl.DataFrame, timeline: Timeline, session: Session) -> pl
     return whole[: int(last[-1]) + 1] if last.len() else whole.clear()
 
 
-def _add_steps(timeline: Timeline, session: Session, steps: pl.DataFrame) -> None:
+def _add_steps(timeline: Timeline, session: TextSession, steps: pl.DataFrame) -> None:
     """Add steps with their numbers and ends: the steps since the line before share the time since it."""
     assert session.last is not None and session.cursor is not None  # noqa: S101, PT018 - it is ready
     numbers = steps["_number"].cast(pl.Int64)

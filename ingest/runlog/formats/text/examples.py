@@ -14,7 +14,7 @@ from ingest.runlog.formats.text.times import EPOCH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ingest.runlog.formats.text.scan import Scan
+    from ingest.runlog.formats.text.scan import FormatScan
     from ingest.runlog.text_format import Example, TextFormat
 
 _DIGITS: Final = 1e-9
@@ -49,7 +49,7 @@ def given(form: TextFormat, text: str) -> dict[str, Any]:
     return values | facts | {"kind": kind.kind} | ({"event": kind.event} if kind.event else {})
 
 
-def _not_one(scanned: Scan, count: int) -> str:
+def _not_one(scanned: FormatScan, count: int) -> str:
     """Why a text that is to be one line of a format is none."""
     if count:
         return f"{count} lines of it are read; an example has one"

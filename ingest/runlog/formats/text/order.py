@@ -116,7 +116,7 @@ def in_order(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
         records: as `with_times` has them, with `at`.
         form: the format that they are of.
     """
-    order = Order(form)
+    order = LineOrder(form)
     order.take(records)
     if not order.is_mixed:
         return records
@@ -129,7 +129,7 @@ def in_order(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
 
 
 @dataclass
-class Order:
+class LineOrder:
     """Whether the lines of a log are in order: by their times, or without any by their steps.
 
     Attributes:

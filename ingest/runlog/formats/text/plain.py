@@ -18,7 +18,7 @@ from ingest.runlog.formats.text.timeline import LONGEST_US, MOST_STEPS, US
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.text.sessions import Session
+    from ingest.runlog.formats.text.sessions import TextSession
     from ingest.runlog.formats.text.timeline import Timeline
 
 FEWEST: Final = 32
@@ -118,7 +118,7 @@ def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
 
 
 def _placed(
-    timeline: Timeline, session: Session, records: pl.DataFrame, counts: pl.Series, cursor: int
+    timeline: Timeline, session: TextSession, records: pl.DataFrame, counts: pl.Series, cursor: int
 ) -> tuple[pl.Series, pl.Series, int] | None:
     """When the first step of each line began, how long each is, and when the last one ended; None: not so plainly."""
     by, lengths = records.select(
@@ -187,7 +187,7 @@ _NEVER: Final = 1 << 50
 """Microseconds by which no step is late; so many lines' sum is a number."""
 
 
-def add_lines(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None:
+def add_lines(timeline: Timeline, session: TextSession, lines: pl.DataFrame) -> None:
     """Add the steps that lines stand for: `step`, `_count`, `_length` and `_begin` of the first of each."""
     batch = lines["samples"].drop_nulls()
     if batch.len():
@@ -224,8 +224,8 @@ def _losses(lines: pl.DataFrame) -> pl.DataFrame:
     return others.select("line", "part", _step=pl.col("step").cast(pl.Int64), _loss="loss")
 
 
-def tokens_of_steps(lines: pl.DataFrame, counts: pl.Series, session: Session) -> pl.Series:
-    """Tokens of one step, where the lines count them: as `Session.tokens_of_step` has them of one that trains.
+def tokens_of_steps(lines: pl.DataFrame, counts: pl.Series, session: TextSession) -> pl.Series:
+    """Tokens of one step, where the lines count them: as `TextSession.tokens_of_step` has them of one that trains.
 
     Args:
         lines: of steps (`step`), with `tokens` and `total_tokens`.

@@ -19,29 +19,29 @@ from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.bursts import Bursts
-from ingest.runlog.formats.text.order import Copies, Order, in_order, without_copies
+from ingest.runlog.formats.text.order import Copies, LineOrder, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import commands_for, of_one_rank, of_one_run, writers
-from ingest.runlog.formats.text.scan import US, Sample, Scan, scan
-from ingest.runlog.formats.text.sessions import Event
+from ingest.runlog.formats.text.scan import US, FormatScan, Sample, scan
+from ingest.runlog.formats.text.sessions import TextEvent
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import EPOCH, Stamps, Times
 from ingest.runlog.formats.text.unknown import unknown_text
 from ingest.runlog.formats.untimed import begin_of_several, guessed_begin
 from ingest.runlog.text_format import with_builtin
-from ingest.runlog.translation import Account, Refused
+from ingest.runlog.translation import Findings, RefusedLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.text.sessions import Session, Steps
+    from ingest.runlog.formats.text.sessions import StepColumns, TextSession
     from ingest.runlog.translation import LogRequest
 
 SLICE: Final = 100_000
 """Steps that are written at a time."""
 
 
-def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes | pl.DataFrame] | None:
+def read_text(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes | pl.DataFrame] | None:
     """A log of a text format as chunks of a run log, steps as columns (`ingest.runlog.columns`); None if it is blank.
 
     Args:
@@ -100,7 +100,7 @@ class _Records(NamedTuple):
     bursts: Bursts
 
 
-def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
+def _counted(found: FormatScan, request: LogRequest, account: Findings) -> _Records:
     """The records that count, with their times; the account gets how many of the others there are.
 
     All records are in memory at once only where several ranks print, a copy of the log may be in it, or its lines are
@@ -113,14 +113,14 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
         return (times.of(part) for part in found.parts(SLICE))
 
     times = Times(request, request.file, found.stamps)
-    copies, order, authors = Copies(), Order(found.form), set[str]()
+    copies, order, authors = Copies(), LineOrder(found.form), set[str]()
     for part in found.parts(SLICE):
         copies.take(part)
         order.take(times.of(part))
         authors |= writers(part, found.form)
     if copies.may_be or len(authors) > 1:
         own = _of_one_rank(found, request, account)
-        order = Order(found.form)
+        order = LineOrder(found.form)
         order.take(own)
     elif order.is_plain:
         return _Records(lambda: bursts.spread(timed()), order.is_timed, {}, bursts)
@@ -136,7 +136,7 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
     return _Records(lambda: bursts.spread(records.iter_slices(SLICE)), order.is_timed, last_lines, bursts)
 
 
-def _of_one_rank(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame:
+def _of_one_rank(found: FormatScan, request: LogRequest, account: Findings) -> pl.DataFrame:
     """The records without copies, those of other runs, and those that repeat another rank's, with their times.
 
     The account gets how many were left out.
@@ -155,7 +155,7 @@ def _of_one_rank(found: Scan, request: LogRequest, account: Account) -> pl.DataF
     return Times(request, request.file, found.stamps).of(ours)
 
 
-def _with_first_date(found: Scan, request: LogRequest) -> LogRequest:
+def _with_first_date(found: FormatScan, request: LogRequest) -> LogRequest:
     """The request with the first whole date of the log, from which stamps without a year have theirs."""
     if found.first_stamp is None:
         return request
@@ -167,7 +167,7 @@ def _in_time(records: pl.DataFrame) -> pl.DataFrame:
     return records.sort(pl.col("at").forward_fill(), "line", "part", nulls_last=False)
 
 
-def _timeline(found: Scan, records: _Records, request: LogRequest, name: str) -> Timeline:
+def _timeline(found: FormatScan, records: _Records, request: LogRequest, name: str) -> Timeline:
     begin = None if request.begin is None else round(request.begin.timestamp() * US)
     timeline = Timeline(found.form, request.facts, begin, records.last_lines)
     if begin is None and found.first_stamp is not None and not found.stamps.collected.is_late:
@@ -184,18 +184,20 @@ def _add_driver(timeline: Timeline, version: str | None) -> None:
     """The driver that a log shows before it trains is that of its first process."""
     if version is not None and timeline.sessions and timeline.sessions[0].began is not None:
         first = timeline.sessions[0]
-        first.events.append(Event("driver", first.line, begin=first.began, end=first.began, ended=True, detail=version))
+        first.events.append(
+            TextEvent("driver", first.line, begin=first.began, end=first.began, ended=True, detail=version)
+        )
 
 
-def _report(found: Scan, timeline: Timeline, account: Account) -> None:
+def _report(found: FormatScan, timeline: Timeline, account: Findings) -> None:
     """Everything that a person should know."""
     title, counts = found.form.title, timeline.counts
     account.refused += found.refused
     account.refused += [
-        Refused(line, f"step of {title} without a time: {_WITHOUT_TIME}", "") for line in timeline.unplaced
+        RefusedLine(line, f"step of {title} without a time: {_WITHOUT_TIME}", "") for line in timeline.unplaced
     ]
     account.refused += [
-        Refused(line, f"step of {title} without a number: no progress bar alone behind it has one", "")
+        RefusedLine(line, f"step of {title} without a number: no progress bar alone behind it has one", "")
         for line in timeline.unnumbered
     ]
     account.n_duplicates += counts["duplicates"]
@@ -214,7 +216,7 @@ def _report(found: Scan, timeline: Timeline, account: Account) -> None:
 _WITHOUT_TIME: Final = "neither its line nor a line before it has one"
 
 
-def _untimed(name: str, found: Scan, records: _Records) -> str:
+def _untimed(name: str, found: FormatScan, records: _Records) -> str:
     numbers = [part["step"].drop_nulls() for part in records.parts()]
     ends = ((part.min(), part.max()) for part in numbers if part.len())
     known = [float(number) for pair in ends for number in pair]  # type: ignore[arg-type]  # polars types them broadly
@@ -225,7 +227,7 @@ def _untimed(name: str, found: Scan, records: _Records) -> str:
     )
 
 
-def _took(found: Scan, request: LogRequest) -> float | None:
+def _took(found: FormatScan, request: LogRequest) -> float | None:
     """Seconds to the end of the last step of a log without times, as it is placed from any begin on.
 
     None where it does not say how long steps took, or has times of day: those need the date alone.
@@ -233,7 +235,7 @@ def _took(found: Scan, request: LogRequest) -> float | None:
     if request.begin is not None:
         return None
     supposed = replace(request, begin=_ANY_BEGIN)
-    records = _counted(found, supposed, Account())
+    records = _counted(found, supposed, Findings())
     if records.is_timed:
         return None
     steps = _timeline(found, records, supposed, request.file).steps
@@ -247,7 +249,7 @@ def _took(found: Scan, request: LogRequest) -> float | None:
 _ANY_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _unnumbered(name: str, found: Scan, first: int) -> str:
+def _unnumbered(name: str, found: FormatScan, first: int) -> str:
     advice = _BAR_IS_ELSEWHERE if any(line.kind == "bar" for line in found.form.lines) else _NO_NUMBER
     return (
         f"{name}: a log of {found.form.title} in which no step has a number (the first without is in line {first}).\n"
@@ -284,7 +286,7 @@ def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes | pl.Dat
                 yield msgspec.json.encode(line) + b"\n"
 
 
-def _by_session(steps: Steps) -> Iterator[tuple[int, pl.DataFrame]]:
+def _by_session(steps: StepColumns) -> Iterator[tuple[int, pl.DataFrame]]:
     """Each session's steps as columns of a run log, one session after the other."""
     for part in steps.frames(SLICE):
         table = part.select(
@@ -300,7 +302,7 @@ def _by_session(steps: Steps) -> Iterator[tuple[int, pl.DataFrame]]:
             yield own["session"][0], own.drop("session")
 
 
-def _run_line(session: Session, stated: Mapping[str, Any]) -> dict[str, Any]:
+def _run_line(session: TextSession, stated: Mapping[str, Any]) -> dict[str, Any]:
     """The `run` line: what the log records goes before what is stated, unless it is no such fact."""
     recorded: dict[str, Any] = {}
     for name, value in session.facts.items():
@@ -312,7 +314,7 @@ def _run_line(session: Session, stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "run", "v": 1, "t": began / US, **stated, **recorded, "line": session.line}
 
 
-def _event_line(event: Event) -> dict[str, Any] | None:
+def _event_line(event: TextEvent) -> dict[str, Any] | None:
     """A line of a checkpoint or another event; None where it is unknown when it began."""
     if event.begin is None:
         return None

@@ -19,12 +19,12 @@ from polars.exceptions import PolarsError
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
 from ingest.runlog.formats.text.collected import Collected, own_texts
-from ingest.runlog.formats.text.step_lines import StepLines
+from ingest.runlog.formats.text.step_lines import StepLineWriter
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
 from ingest.runlog.text_format import DURATIONS, NUMBERS
-from ingest.runlog.translation import Refused
+from ingest.runlog.translation import RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
 
 
 @dataclass
-class Scan:
+class FormatScan:
     """What a log has for a format.
 
     Attributes:
@@ -81,12 +81,12 @@ class Scan:
     stamps: Stamps = field(default_factory=Stamps)
     _records: Spool = field(default_factory=lambda: Spool(SCHEMA))
     _counts: Counter[str] = field(default_factory=Counter)
-    _cut: list[Refused] = field(default_factory=list)
+    _cut: list[RefusedLine] = field(default_factory=list)
     _damaged: list[_Damaged] = field(default_factory=list)
     _steps: dict[int, str] = field(default_factory=dict)
-    _unread: list[Refused] = field(default_factory=list)
+    _unread: list[RefusedLine] = field(default_factory=list)
     has_steps: bool = False
-    step_lines: StepLines | None = None
+    step_lines: StepLineWriter | None = None
 
     def __post_init__(self) -> None:
         """Its stamps know which records are steps."""
@@ -103,7 +103,7 @@ class Scan:
             kind = self.form.lines[number]
             own = read.filter(pl.col("kind") == number).drop("kind")
             if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
-                self._cut.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
+                self._cut.append(RefusedLine(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
                 own = own.head(-1)
             if kind.kind == "step" and own.height:
                 self._steps[number] = own["text"][-1]
@@ -113,7 +113,7 @@ class Scan:
             self.stamps.take(every)
             self._records.add(every if self.step_lines is None else self.step_lines.take(every))
         if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
-            self._cut.append(Refused(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
+            self._cut.append(RefusedLine(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
 
     def finish(self) -> None:
         """The log has ended."""
@@ -141,7 +141,7 @@ class Scan:
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
         if kind.kind == "unread":
             rows = records.select("line", pl.col("text").str.head(RAW_LIMIT)).iter_rows()
-            self._unread += [Refused(line, kind.why, text) for line, text in rows]
+            self._unread += [RefusedLine(line, kind.why, text) for line, text in rows]
             records = records.clear()
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
@@ -155,7 +155,7 @@ class Scan:
         return own or self._counts["bar"] > 0
 
     @property
-    def refused(self) -> list[Refused]:
+    def refused(self) -> list[RefusedLine]:
         """Damaged lines. They are told apart when they are asked for: most lines of another format look damaged."""
         apart = [] if self.step_lines is None else self.step_lines.refused
         damaged = (one for some in self._damaged for one in some.refused(self.form.title))
@@ -239,14 +239,14 @@ class _Damaged:
     lines: pl.DataFrame
     last: tuple[int, int] | None
 
-    def refused(self, title: str) -> Iterator[Refused]:
+    def refused(self, title: str) -> Iterator[RefusedLine]:
         """Each with the reason; the last one of a log is cut, and may be whole another time."""
         for row in self.lines.iter_rows(named=True):
             absent = [name for name in self.kind.needs if all(row[each] is None for each in _columns(name))]
             why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
             reason = f"damaged line of {title} ({self.kind.event or self.kind.kind}): {why}"
             is_cut = (row["line"], row["part"]) == self.last
-            yield Refused(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT])
+            yield RefusedLine(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT])
 
 
 def _without_numbers(text: str) -> str:
@@ -304,7 +304,9 @@ _COMPARED: Final = 100
 _LIKE_A_STEP: Final = r"(?i)\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12}\d+.*\D\d+\.\d"
 
 
-def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], sample: Sample | None = None) -> list[Scan]:
+def scan(
+    chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], sample: Sample | None = None
+) -> list[FormatScan]:
     """Read a log by the first of the formats that has steps in it: that one alone; all of them where none has.
 
     All formats read along until one has a step: a log may begin with thousands of other lines.
@@ -315,7 +317,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
         forms: the formats, in the order in which they are tried.
         sample: gets lines for a message as long as no format has steps.
     """
-    scans = [Scan(form, step_lines=StepLines(form)) for form in forms]
+    scans = [FormatScan(form, step_lines=StepLineWriter(form)) for form in forms]
     stamp: pl.DataFrame | None = None
     driver: str | None = None
     words: list[str] = []
@@ -333,12 +335,12 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
     return scans
 
 
-def _have_words(scans: Sequence[Scan]) -> bool:
+def _have_words(scans: Sequence[FormatScan]) -> bool:
     """Whether lines without a word can be passed over."""
     return all(one.form.words for one in scans)
 
 
-def _taken(scans: list[Scan], lines: pl.DataFrame, *, is_last: bool) -> list[Scan]:
+def _taken(scans: list[FormatScan], lines: pl.DataFrame, *, is_last: bool) -> list[FormatScan]:
     """Have formats read lines, until one has a step: that one alone; all of them where none has.
 
     One whose steps have no numbers comes behind those whose have: two frameworks may print into one log.
@@ -360,9 +362,9 @@ def _with_word(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     return lines.filter(has_word.scatter(lines.height - 1, values=[True])) if has_word.any() else lines.clear()
 
 
-def scan_lines(form: TextFormat, text: str) -> Scan:
+def scan_lines(form: TextFormat, text: str) -> FormatScan:
     """What lines of a log have for a format."""
-    one = Scan(form)
+    one = FormatScan(form)
     for lines, is_last in lines_in_blocks([text.encode()], "text", []):
         one.take(lines, is_last=is_last)
     return one

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Event:
+class TextEvent:
     """An event, in microseconds since 1970; one whose lines have no time lies between the steps beside it."""
 
     kind: str
@@ -30,7 +30,7 @@ class Event:
 
 
 @dataclass
-class Session:
+class TextSession:
     """A process: from one start of the program to the next.
 
     Attributes:
@@ -59,8 +59,8 @@ class Session:
     of_writer: dict[str | None, int] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    untimed: list[Event] = field(default_factory=list)
+    events: list[TextEvent] = field(default_factory=list)
+    untimed: list[TextEvent] = field(default_factory=list)
     held_until: int = 0
     bar: Mapping[str, Any] | None = None
     bar_total: float | None = None
@@ -100,7 +100,7 @@ class Session:
 
 
 @dataclass
-class Steps:
+class StepColumns:
     """Steps as columns (`STEP_COLUMNS`), in the order in which they are added."""
 
     _whole: Spool = field(default_factory=lambda: Spool(STEP_COLUMNS))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.runlog.text_format import DURATIONS, NUMBERS
-from ingest.runlog.translation import Refused
+from ingest.runlog.translation import RefusedLine
 
 if TYPE_CHECKING:
     from ingest.runlog.text_format import TextFormat
@@ -27,7 +27,7 @@ _STAMPS: Final = ("naive", "of_day")
 
 
 @dataclass
-class StepLines:
+class StepLineWriter:
     """Puts the lines of steps together, some records at a time, in the order of the log.
 
     Attributes:
@@ -38,7 +38,7 @@ class StepLines:
 
     form: TextFormat
     n_estimated: int = 0
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedLine] = field(default_factory=list)
     _waiting: pl.DataFrame | None = None
     _before: pl.DataFrame | None = None
 
@@ -101,7 +101,7 @@ class StepLines:
         key = [pl.col("writer").fill_null(""), self._is(self._step).cum_sum().over("writer")]
         keyed = records.with_columns(_writer=key[0], _number=key[1])
         values = keyed.filter(self._is(self._values))
-        self.refused += [Refused(line, _WITHOUT_STEP, "") for line in values.filter(pl.col("_number") == 0)["line"]]
+        self.refused += [RefusedLine(line, _WITHOUT_STEP, "") for line in values.filter(pl.col("_number") == 0)["line"]]
         names = [name for name in NUMBERS if values[name].count()]
         firsts = values.group_by("_writer", "_number").agg(pl.col(names).drop_nulls().first())
         others = keyed.filter(~self._is(self._values))

@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ingest.runlog.formats.text.sessions import Event, Session, Steps
+from ingest.runlog.formats.text.sessions import StepColumns, TextEvent, TextSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,8 +68,8 @@ class Timeline:
     facts: Mapping[str, Any]
     begin: int | None = None
     last_lines: Mapping[str | None, int] = field(default_factory=dict)
-    sessions: list[Session] = field(default_factory=list)
-    steps: Steps = field(default_factory=Steps)
+    sessions: list[TextSession] = field(default_factory=list)
+    steps: StepColumns = field(default_factory=StepColumns)
     counts: Counter[str] = field(default_factory=Counter)
     unplaced: list[int] = field(default_factory=list)
     unnumbered: list[int] = field(default_factory=list)
@@ -95,17 +95,17 @@ class Timeline:
             session.begin_at(record["at"])
             getattr(self, f"_{kind.kind}")(kind, record, session)
 
-    def _first(self, record: Mapping[str, Any], before: int | None) -> Session:
+    def _first(self, record: Mapping[str, Any], before: int | None) -> TextSession:
         """The first session of a log without its start: it had begun when the first line with a time was written."""
         session = self._new(record)
         session.began = session.began if before is None else before
         return session
 
-    def _new(self, record: Mapping[str, Any]) -> Session:
+    def _new(self, record: Mapping[str, Any]) -> TextSession:
         """Begin a session."""
         earlier = dict(self.sessions[-1].facts) if self.sessions else {}
         began = self.now if record["at"] is None and not self.sessions else record["at"]
-        session = Session(record["line"], began, facts=earlier)
+        session = TextSession(record["line"], began, facts=earlier)
         self.sessions.append(session)
         return session
 
@@ -116,7 +116,7 @@ class Timeline:
         session.begin_at(record["at"])
         session.started = True
 
-    def _train(self, _: LineKind, record: Mapping[str, Any], session: Session) -> None:
+    def _train(self, _: LineKind, record: Mapping[str, Any], session: TextSession) -> None:
         """The training loop begins."""
         first = record["first_step"]
         if session.trained and (first is None or first <= (session.last or 0)):
@@ -125,13 +125,13 @@ class Timeline:
         if first is not None and not session.trained:
             session.previous = int(first) - 1
 
-    def _facts(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+    def _facts(self, kind: LineKind, record: Mapping[str, Any], session: TextSession) -> None:
         """Facts of the run."""
         for name, value in facts_in(kind, record["text"]).items():
             if not session.trained:
                 session.facts[name] = value
 
-    def _bar(self, _: LineKind, record: Mapping[str, Any], session: Session) -> None:
+    def _bar(self, _: LineKind, record: Mapping[str, Any], session: TextSession) -> None:
         """A progress bar: of those without a title, the first of a session is that of the training loop."""
         if session.bar is not None and session.trained and record["step"] < (session.bar["step"] or 0):
             if record["total"] != session.bar_total:
@@ -147,7 +147,7 @@ class Timeline:
             session.bar = record
             self._number_pending(session)
 
-    def _begin(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+    def _begin(self, kind: LineKind, record: Mapping[str, Any], session: TextSession) -> None:
         """An event begins."""
         step = _whole_number(record["step"])
         if kind.event == LOAD and session.trained:
@@ -158,9 +158,9 @@ class Timeline:
             return
         at = record["at"]
         begin = _first_of(at, session.cursor, self._began_by(session))
-        session.events.append(Event(kind.event, record["line"], step, begin, is_timed=at is not None))
+        session.events.append(TextEvent(kind.event, record["line"], step, begin, is_timed=at is not None))
 
-    def _end(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+    def _end(self, kind: LineKind, record: Mapping[str, Any], session: TextSession) -> None:
         """An event ends; of a save, this or a later end is when it is safe."""
         step, at = _whole_number(record["step"]), record["at"]
         if kind.event == LOAD and session.trained:
@@ -183,7 +183,7 @@ class Timeline:
             session.previous = session.previous if event.step is None else event.step
             session.cursor = session.cursor if at is None else at
 
-    def _reached(self, session: Session) -> int | None:
+    def _reached(self, session: TextSession) -> int | None:
         """The last time in the log, or that up to which the session before trained, where that is later.
 
         Without a time since then it is unknown when this one began: its steps are reckoned.
@@ -194,12 +194,12 @@ class Timeline:
         session.is_reckoned = True
         return earlier
 
-    def _began_by(self, session: Session) -> int | None:
+    def _began_by(self, session: TextSession) -> int | None:
         """A time by which a session runs: not that of the session before it, whose time was the last one."""
         return self.now if session.began is not None or len(self.sessions) == 1 else None
 
     @staticmethod
-    def _open_event(kind: LineKind, step: int | None, session: Session) -> Event | None:
+    def _open_event(kind: LineKind, step: int | None, session: TextSession) -> TextEvent | None:
         """The event that an end belongs to: one that has not ended, or a save that is not known to be safe."""
         for event in reversed(session.events):
             same = event.kind == kind.event and (step is None or event.step in {None, step})
@@ -209,8 +209,8 @@ class Timeline:
         return None
 
     def _whole_event(
-        self, kind: LineKind, record: Mapping[str, Any], step: int | None, session: Session
-    ) -> Event | None:
+        self, kind: LineKind, record: Mapping[str, Any], step: int | None, session: TextSession
+    ) -> TextEvent | None:
         """An event of which the log only has the end; None where it is another rank's line about one that ended."""
         at, seconds = record["at"], record["seconds"]
         step = session.last if step is None and kind.event == SAVE else step
@@ -221,11 +221,11 @@ class Timeline:
         if any(one.step == step or (step is None and _overlaps(one, begin, at)) for one in same):
             return None
         begin = _first_of(begin, session.cursor, self._began_by(session))
-        event = Event(kind.event, record["line"], step, begin, is_timed=at is not None)
+        event = TextEvent(kind.event, record["line"], step, begin, is_timed=at is not None)
         session.events.append(event)
         return event
 
-    def _step(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+    def _step(self, kind: LineKind, record: Mapping[str, Any], session: TextSession) -> None:
         """A line of one step or several."""
         if record["step"] is None or not math.isfinite(record["step"]):
             step = session.bar["step"] if kind.behind_bar and session.bar is not None else None
@@ -241,7 +241,7 @@ class Timeline:
         self._add(record, session, step)
         self.pass_on(record, session)
 
-    def pass_on(self, record: Mapping[str, Any], session: Session) -> None:
+    def pass_on(self, record: Mapping[str, Any], session: TextSession) -> None:
         """The steps up to that of this record are in the columns."""
         step = int(record["step"])
         self.now = self.now if record["at"] is None else record["at"]
@@ -249,7 +249,7 @@ class Timeline:
         session.last_key = _key(record)
         session.of_writer[record["writer"]] = step
 
-    def _number_pending(self, session: Session) -> None:
+    def _number_pending(self, session: TextSession) -> None:
         """Lines without a number of their own have that of the bar behind them, if they are alone before it.
 
         Lines of several kinds are of one step: what the later ones do not have is as the first one has it.
@@ -271,7 +271,7 @@ class Timeline:
         if self.sessions:
             self._number_pending(self.sessions[-1])
 
-    def _repeats(self, kind: LineKind, record: Mapping[str, Any], session: Session, step: int) -> bool:
+    def _repeats(self, kind: LineKind, record: Mapping[str, Any], session: TextSession, step: int) -> bool:
         """Whether a line reports a step that another one has reported already, and was not run again."""
         if self._is_handed_over(record, session):
             return False
@@ -288,7 +288,7 @@ class Timeline:
             return is_late
         return step > reported
 
-    def _is_handed_over(self, record: Mapping[str, Any], session: Session) -> bool:
+    def _is_handed_over(self, record: Mapping[str, Any], session: TextSession) -> bool:
         """Whether a run goes on under another writer: one that is new, where the one before it prints nothing more.
 
         A rank that is late comes while the others still print.
@@ -296,7 +296,7 @@ class Timeline:
         over = self.last_lines.get(session.last_key[1])
         return over is not None and over < record["line"] and record["writer"] not in session.of_writer
 
-    def _add(self, record: Mapping[str, Any], session: Session, step: int) -> None:
+    def _add(self, record: Mapping[str, Any], session: TextSession, step: int) -> None:
         """The steps that a line stands for."""
         end = self._end_of(record, session)
         length = _length(record)
@@ -331,7 +331,7 @@ class Timeline:
             self.steps.append(n, number, begin, length, tokens, loss, record["line"], *speed)
         session.cursor = end
 
-    def _end_of(self, record: Mapping[str, Any], session: Session) -> int | None:
+    def _end_of(self, record: Mapping[str, Any], session: TextSession) -> int | None:
         """When the line was written, as far as it records that."""
         elapsed = record["elapsed_s"] if record["elapsed_s"] is not None else (session.bar or {}).get("elapsed_s")
         if record["at"] is not None:
@@ -349,7 +349,7 @@ class Timeline:
             session.cursor = self._reached(session)
         return None
 
-    def _count(self, session: Session, step: int, end: int | None, length: float | None) -> int:
+    def _count(self, session: TextSession, step: int, end: int | None, length: float | None) -> int:
         """How many steps a line stands for."""
         previous = session.previous
         if previous is None and not session.trained and self.form.resumes_aloud and session.started:
@@ -366,7 +366,7 @@ class Timeline:
 
     @staticmethod
     def _begins(
-        record: Mapping[str, Any], session: Session, count: int, length: float | None, end: int
+        record: Mapping[str, Any], session: TextSession, count: int, length: float | None, end: int
     ) -> tuple[list[int], int]:
         """When each step began, and when the last ended: backwards from the line, around the events between.
 
@@ -397,7 +397,7 @@ class Timeline:
         return begins[::-1], end
 
     @staticmethod
-    def _resolve(session: Session, begin: int, *, is_placed: bool) -> None:
+    def _resolve(session: TextSession, begin: int, *, is_placed: bool) -> None:
         """Saves and evaluations without a time ended (and saves were safe) when the next step began.
 
         One behind which no time was left before the next step took none. Where steps are placed behind each other, or
@@ -415,14 +415,16 @@ class Timeline:
             event for event in session.untimed if event.begin is None or (event.kind == EVAL and is_placed)
         ]
 
-    def facts_of(self, session: Session) -> Mapping[str, Any]:
+    def facts_of(self, session: TextSession) -> Mapping[str, Any]:
         """The facts that tokens follow from; those of a session do not change once it trains."""
         if not session.numbers:
             recorded = {name: _whole_number(value) for name, value in session.facts.items() if name in _COUNTED}
             session.numbers = {**self.facts, **recorded}
         return session.numbers
 
-    def _tokens(self, record: Mapping[str, Any], session: Session, length: float | None, count: int) -> float | None:
+    def _tokens(
+        self, record: Mapping[str, Any], session: TextSession, length: float | None, count: int
+    ) -> float | None:
         """Tokens of one step over all GPUs, from what is known of them."""
         rise = session.tokens_of_step(record["total_tokens"], int(record["step"]), count)
         counted = record["tokens"] if record["tokens"] is not None else rise
@@ -478,7 +480,7 @@ def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return record["at"], record["writer"], record["duration_s"], record["duration_ms"], record["loss"]
 
 
-def _end_of_bar(session: Session) -> int:
+def _end_of_bar(session: TextSession) -> int:
     """Up to when a session is known to have trained: its last step, or where its progress bar was drawn last."""
     elapsed = (session.bar or {}).get("elapsed_s")
     drawn = 0 if elapsed is None or session.bar_began is None else session.bar_began + round(elapsed * US)
@@ -497,14 +499,14 @@ def _is_first_step(bar: Mapping[str, Any], before: Mapping[str, Any] | None) -> 
     return bool(bar["step"] > 0 and bar["elapsed_s"] - before["elapsed_s"] >= 1)
 
 
-def _overlaps(event: Event, begin: int | None, end: int | None) -> bool:
+def _overlaps(event: TextEvent, begin: int | None, end: int | None) -> bool:
     """Whether an event with both its times lies beside these."""
     if event.begin is None or event.end is None or begin is None or end is None:
         return False
     return event.is_timed and begin <= event.end and event.begin <= end
 
 
-def _is_other(record: Mapping[str, Any], session: Session) -> bool:
+def _is_other(record: Mapping[str, Any], session: TextSession) -> bool:
     """Whether another rank wrote a line than the last one that counted."""
     return bool(record["writer"] != session.last_key[1])
 
@@ -520,7 +522,7 @@ def _length(record: Mapping[str, Any]) -> float | None:
     return float(length) if 0 <= length < LONGEST_US else None
 
 
-def _between(session: Session, since: int, until: int) -> Iterable[tuple[int, int]]:
+def _between(session: TextSession, since: int, until: int) -> Iterable[tuple[int, int]]:
     """Events that held training up between two moments."""
     for event in reversed(session.events):
         if event.end is not None and event.end < since:
@@ -531,6 +533,6 @@ def _between(session: Session, since: int, until: int) -> Iterable[tuple[int, in
                 yield begin, end
 
 
-def _held_up_us(session: Session, since: int, until: int) -> int:
+def _held_up_us(session: TextSession, since: int, until: int) -> int:
     """Microseconds between two moments during which events held training up."""
     return sum(end - begin for begin, end in _between(session, since, until))

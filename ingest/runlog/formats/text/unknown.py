@@ -18,7 +18,7 @@ from ingest.runlog.text_format import FormatError, parse_format
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ingest.runlog.formats.text.scan import Scan
+    from ingest.runlog.formats.text.scan import FormatScan
 
 _STEP: Final = re.compile(r"(?i)(\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12})\d+")
 _LOSS: Final = re.compile(r"(?i)([\w/]*loss[\"']?(?:\s+train)?\s*[:=]?\s*)(?:[-+]?\d[\w.+-]*|nan)")
@@ -28,7 +28,9 @@ _TIME: Final = re.compile(
 )
 
 
-def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidates: Sequence[str]) -> UnrecognisedInputError:
+def unknown_text(
+    name: str, scans: Sequence[FormatScan], shown: str, candidates: Sequence[str]
+) -> UnrecognisedInputError:
     """The error for a text without steps.
 
     Args:
@@ -57,11 +59,11 @@ _OF_BARS: Final = (
 )
 
 
-def _titles(scans: Iterable[Scan]) -> list[str]:
+def _titles(scans: Iterable[FormatScan]) -> list[str]:
     return [scan.form.title for scan in scans]
 
 
-def _nearest(scans: Iterable[Scan]) -> list[str]:
+def _nearest(scans: Iterable[FormatScan]) -> list[str]:
     """The formats of which the text has other lines, or damaged ones; nearest first."""
     near = sorted(((scan.counts(), scan) for scan in scans), key=lambda one: -sum(one[0].values()))
     texts = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
-    from app.explorer.page import Data, Section
+    from app.explorer.page import PageData, Section
     from tests.app.explorer.conftest import Site
     from tests.lab.browser import Browser
 
@@ -82,7 +82,7 @@ def test_page_says_what_it_waits_for(
 ) -> None:
     gate, shown = threading.Event(), sections.shown
 
-    def slow(section: Section, data: Data, view: View) -> tuple[Component, bool]:
+    def slow(section: Section, data: PageData, view: View) -> tuple[Component, bool]:
         assert gate.wait(120)
         return shown(section, data, view)
 

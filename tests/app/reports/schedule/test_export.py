@@ -13,7 +13,7 @@ import yaml
 from cronsim import CronSim
 
 from app.reports.schedule.export import TimerJob, calendars, crontab, job_of, manifests, skipped_time, systemd_files
-from app.reports.schedule.plan import Plan
+from app.reports.schedule.plan import ReportPlan
 from tests.support.kubernetes.models import faults
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PLANS = (
-    Plan("monthly", "month", period_zone=BERLIN),
-    Plan("late", "month", cutoff_days=30),
-    Plan("weekly", "week", cutoff_days=3),
-    Plan("quarterly", "quarter", cutoff_days=14),
-    Plan("daily", "day", cron="30 2 * * *", zone=BERLIN),
-    Plan("either", "month", cron="0 6 1 * 1-5"),
-    Plan("sunday", "week", cron="*/20 6 * * 7"),
+    ReportPlan("monthly", "month", period_zone=BERLIN),
+    ReportPlan("late", "month", cutoff_days=30),
+    ReportPlan("weekly", "week", cutoff_days=3),
+    ReportPlan("quarterly", "quarter", cutoff_days=14),
+    ReportPlan("daily", "day", cron="30 2 * * *", zone=BERLIN),
+    ReportPlan("either", "month", cron="0 6 1 * 1-5"),
+    ReportPlan("sunday", "week", cron="*/20 6 * * 7"),
 )
 JOBS = [job_of(plan) for plan in PLANS]
 COMMAND = ["/opt/a b/100%/$x/trackside", "--warehouse", '/srv/w"q']

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.reports.schedule.plan import Plan, owed, times
+from app.reports.schedule.plan import ReportPlan, owed, times
 
 BERLIN, CAIRO, SANTIAGO = ZoneInfo("Europe/Berlin"), ZoneInfo("Africa/Cairo"), ZoneInfo("America/Santiago")
 
@@ -18,11 +18,11 @@ def at(text: str) -> datetime:
 
 
 def test_without_cron_a_report_is_due_at_six_on_the_cutoff_day() -> None:
-    plan = Plan("m", "month", period_zone=BERLIN, cutoff_days=7)
+    plan = ReportPlan("m", "month", period_zone=BERLIN, cutoff_days=7)
     assert plan.due_at("2026-10") == at("2026-11-08T05:00")
     assert plan.due_at("2026-03") == at("2026-04-08T04:00")  # summer time
-    assert Plan("q", "quarter", cutoff_days=45).due_at("2026-Q3") == at("2026-11-15T06:00")
-    assert Plan("w", "week", cutoff_days=3).due_at("2026-W53") == at("2027-01-07T06:00")
+    assert ReportPlan("q", "quarter", cutoff_days=45).due_at("2026-Q3") == at("2026-11-15T06:00")
+    assert ReportPlan("w", "week", cutoff_days=3).due_at("2026-W53") == at("2027-01-07T06:00")
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_a_cron_expression_means_what_cron_does(zone: ZoneInfo, cron: str, start
 
 
 def test_a_leap_day_is_a_day_and_ends_its_month() -> None:
-    assert Plan("d", "day", cron="0 6 * * *").due_at("2028-02-29") == at("2028-03-01T06:00")
-    assert Plan("m", "month", cron="0 6 29 2 *").due_at("2028-01") == at("2028-02-29T06:00")
-    assert Plan("m", "month", cutoff_days=1).due_at("2028-02") == at("2028-03-02T06:00")
+    assert ReportPlan("d", "day", cron="0 6 * * *").due_at("2028-02-29") == at("2028-03-01T06:00")
+    assert ReportPlan("m", "month", cron="0 6 29 2 *").due_at("2028-01") == at("2028-02-29T06:00")
+    assert ReportPlan("m", "month", cutoff_days=1).due_at("2028-02") == at("2028-03-02T06:00")
 
 
 def test_one_time_in_several_periods_is_on_the_last_of_them() -> None:
-    plan = Plan("w", "week", cron="0 6 8 * *", zone=BERLIN, period_zone=BERLIN)
+    plan = ReportPlan("w", "week", cron="0 6 8 * *", zone=BERLIN, period_zone=BERLIN)
     due = list(plan.due_periods(at("2026-11-24T00:00")))
     assert due[:2] == ["2026-W44", "2026-W40"]
     assert [period for _, period in plan.coming(at("2026-11-24T00:00"), 2)] == ["2026-W49", "2026-W53"]
@@ -58,7 +58,7 @@ def test_one_time_in_several_periods_is_on_the_last_of_them() -> None:
 @pytest.mark.parametrize("kind", ["day", "week", "month", "quarter"])
 @pytest.mark.parametrize("cron", [None, "30 2 * * *", "0 6 1 * *"])
 def test_what_is_coming_is_owed_from_that_very_moment_on(kind: str, cron: str | None) -> None:
-    plan = Plan("p", kind, cron=cron, zone=BERLIN, period_zone=BERLIN)  # type: ignore[arg-type]  # one of its texts
+    plan = ReportPlan("p", kind, cron=cron, zone=BERLIN, period_zone=BERLIN)  # type: ignore[arg-type]  # one of its texts
     now = at("2027-10-20T00:00")
     for due, period in plan.coming(now, 12):
         assert due > now
@@ -68,12 +68,12 @@ def test_what_is_coming_is_owed_from_that_very_moment_on(kind: str, cron: str | 
 
 
 def test_a_new_schedule_begins_with_the_newest_period() -> None:
-    found = owed(Plan("m", "month"), at("2026-11-20T00:00"), set(), None)
+    found = owed(ReportPlan("m", "month"), at("2026-11-20T00:00"), set(), None)
     assert (found.periods, found.left_out, found.first) == (("2026-10",), (), "2026-10")
 
 
 def test_an_outage_is_made_up_for_as_far_as_stated() -> None:
-    plan = Plan("m", "month", catch_up=3)
+    plan = ReportPlan("m", "month", catch_up=3)
     found = owed(plan, at("2027-06-20T00:00"), {"2026-10"}, "2026-10")
     assert found.periods == ("2027-03", "2027-04", "2027-05")
     assert found.left_out == ("2026-11", "2026-12", "2027-01", "2027-02")
@@ -82,4 +82,4 @@ def test_an_outage_is_made_up_for_as_far_as_stated() -> None:
 
 
 def test_a_clock_that_is_put_back_owes_nothing() -> None:
-    assert owed(Plan("m", "month"), at("2026-01-20T00:00"), {"2026-10"}, "2026-10").periods == ()
+    assert owed(ReportPlan("m", "month"), at("2026-01-20T00:00"), {"2026-10"}, "2026-10").periods == ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from app.config import settings as config
 from app.config.reports import ScheduledReport
 from app.reports.delivery.outbox import MadeReport, Outbox
-from app.reports.schedule.plan import Plan
+from app.reports.schedule.plan import ReportPlan
 from app.reports.schedule.run import Runner
 from app.reports.schedule.tidy import tidy
 
@@ -77,7 +77,9 @@ def test_a_period_whose_files_are_gone_is_not_made_again(tmp_path: Path) -> None
     def make(_report: ScheduledReport, period: str, _now: datetime) -> list[MadeReport]:
         raise AssertionError(period)
 
-    runner = Runner(outbox, cast("Sender", None), lambda _: Plan("monthly", "month"), make, lambda: NOW, keep_days=20)
+    runner = Runner(
+        outbox, cast("Sender", None), lambda _: ReportPlan("monthly", "month"), make, lambda: NOW, keep_days=20
+    )
     assert runner.run(report).made == []
     assert [each.name for each in outbox.folder_of("").iterdir()] == ["monthly-2026-12-delivered"]
 

@@ -16,7 +16,7 @@ import pytest
 
 from app.config.reports import ScheduledReport
 from app.reports.delivery.outbox import Delivery, MadeReport, Outbox, key_of
-from app.reports.schedule.plan import Plan
+from app.reports.schedule.plan import ReportPlan
 from app.reports.schedule.run import Runner, ScheduledRun
 from app.times import parse_period
 
@@ -53,9 +53,9 @@ class World:
     twin: Runner | None = None
     beside: list[ScheduledRun] = field(default_factory=list)
 
-    def plan(self, report: ScheduledReport) -> Plan:
+    def plan(self, report: ScheduledReport) -> ReportPlan:
         zone = ZoneInfo(report.zone or "UTC")
-        return Plan(report.name, report.period, report.cron, zone, BERLIN, 7, report.catch_up)
+        return ReportPlan(report.name, report.period, report.cron, zone, BERLIN, 7, report.catch_up)
 
     def make(self, report: ScheduledReport, period: str, now: datetime) -> list[MadeReport]:
         if self.twin is not None and self.slow:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2100, 1, 1, tzinfo=UTC)
 JOB = owner("Job", "j")
@@ -41,7 +41,7 @@ def api(tmp_path: Path) -> Iterator[ApiServer]:
         yield server
 
 
-def read(tmp_path: Path, follower: Follower | None = None, **settings: Any) -> Report:
+def read(tmp_path: Path, follower: Follower | None = None, **settings: Any) -> LoadReport:
     kubernetes = Kubernetes(kubeconfig=tmp_path / "config", retries=2, **settings)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         (report,) = live.ingest_live(
@@ -80,7 +80,7 @@ def attempts(tmp_path: Path) -> list[tuple[Any, ...]]:
         return reader.frame("SELECT name, state, started_at, ended_at, n_gpus FROM attempts ORDER BY ALL").rows()
 
 
-def warned(report: Report) -> dict[str, str]:
+def warned(report: LoadReport) -> dict[str, str]:
     assert report.parsed is not None
     return {warning.code: warning.detail for warning in report.parsed.warnings}
 

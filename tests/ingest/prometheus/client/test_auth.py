@@ -16,7 +16,7 @@ from app.config.settings import Config, parse
 from app.errors import ConfigError
 from ingest.errors import OptionError, ServerDownError
 from ingest.prometheus.client.auth import HIDDEN, CertificateError, Login
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.client.victoria import KIND
 from ingest.prometheus.connect import connect
 from tests.support.slurm.parsing import at
@@ -30,8 +30,8 @@ SECRET = "t0k3n-s3cr3t"
 NAMES = told(["up"])
 
 
-def server(url: str, login: Login) -> Server:
-    return Server(url, login=login, retries=0, timeout_s=60, sleep=lambda _: pytest.fail("nobody waits"))
+def server(url: str, login: Login) -> PrometheusServer:
+    return PrometheusServer(url, login=login, retries=0, timeout_s=60, sleep=lambda _: pytest.fail("nobody waits"))
 
 
 def names(url: str, login: Login) -> list[str]:

@@ -20,7 +20,7 @@ from ingest.errors import ServerDownError
 from ingest.load_warnings import messages
 from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.client.responses import AnsweredError
-from ingest.prometheus.client.server import BOTH_ENDS, Server
+from ingest.prometheus.client.server import BOTH_ENDS, PrometheusServer
 from tests.support.slurm.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
@@ -54,8 +54,8 @@ THANOS_PART = (
 )
 
 
-def server(url: str, **more: object) -> Server:
-    return Server(url, **{"retries": 0, "timeout_s": 90.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
+def server(url: str, **more: object) -> PrometheusServer:
+    return PrometheusServer(url, **{"retries": 0, "timeout_s": 90.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
 
 
 def refusal(output: str, status: int = 422) -> Answer:

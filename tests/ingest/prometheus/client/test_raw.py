@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.prometheus.client.raw import ServerReader
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
 from tests.support.slurm.parsing import at
@@ -34,7 +34,9 @@ TEXT = (
 )
 
 
-def reported(server: Server, *names: str, selector: str = "", since: int = 0, until: int = 300) -> set[tuple[str, ...]]:
+def reported(
+    server: PrometheusServer, *names: str, selector: str = "", since: int = 0, until: int = 300
+) -> set[tuple[str, ...]]:
     """Name, label, milliseconds after T and value of all readings; no two are alike."""
 
     def each(samples: Samples) -> list[tuple[str, ...]]:
@@ -56,22 +58,22 @@ def reported(server: Server, *names: str, selector: str = "", since: int = 0, un
 
 
 @pytest.fixture(scope="module", params=["remote read", "json", "victoria"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest) -> Iterator[PrometheusServer]:
     if request.param == "victoria":
         need_victoria()
         with VictoriaLab(history=TEXT) as victoria:
-            yield Server(victoria.url)
+            yield PrometheusServer(victoria.url)
         return
     need_prometheus()
     with PrometheusLab(history=TEXT) as prometheus:
-        yield Server(prometheus.url, remote_read=request.param == "remote read")
+        yield PrometheusServer(prometheus.url, remote_read=request.param == "remote read")
 
 
-def test_reading_at_the_beginning_is_left_out_at_the_end_kept(server: Server) -> None:
+def test_reading_at_the_beginning_is_left_out_at_the_end_kept(server: PrometheusServer) -> None:
     assert {row[2] for row in reported(server, "one", since=60, until=150)} == {"90000", "120000", "150000"}
 
 
-def test_names_and_selector_choose_the_series(server: Server) -> None:
+def test_names_and_selector_choose_the_series(server: PrometheusServer) -> None:
     result = reported(server, "one", "two", selector='env="prod"')
     assert {row[:2] for row in result} == {("one", "prod"), ("two", "prod")}
     assert {row[2:] for row in result if row[0] == "two"} == {
@@ -79,7 +81,7 @@ def test_names_and_selector_choose_the_series(server: Server) -> None:
     }
 
 
-def test_times_that_touch_give_each_reading_once(server: Server) -> None:
+def test_times_that_touch_give_each_reading_once(server: PrometheusServer) -> None:
     whole = reported(server, "one", "two")
     parts = [reported(server, "one", "two", since=low, until=low + 75) for low in (0, 75, 150, 225)]
     assert sum(map(len, parts)) == len(whole)
@@ -87,4 +89,6 @@ def test_times_that_touch_give_each_reading_once(server: Server) -> None:
 
 
 def test_nothing_is_requested_without_names() -> None:
-    assert ServerReader(Server("http://nobody.invalid")).raw([], since=at(T), until=at(T + 60), each=len) == []
+    assert (
+        ServerReader(PrometheusServer("http://nobody.invalid")).raw([], since=at(T), until=at(T + 60), each=len) == []
+    )

@@ -25,7 +25,7 @@ from ingest.prometheus.client.remote_read import (
     matchers,
     request,
 )
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.client.xor_chunks import STALE
 from ingest.prometheus.gpu.server import RAW_UP_TO_S, cell_means, read
 from ingest.prometheus.reader import ScrapeSpec
@@ -259,9 +259,9 @@ def test_means_are_those_of_each_series_by_itself() -> None:
 # --- a server
 
 
-def server(url: str, **more: object) -> Server:
+def server(url: str, **more: object) -> PrometheusServer:
     options = {"retries": 0, "timeout_s": 60.0, "sleep": lambda _: None} | more
-    return Server(url, **options)  # type: ignore[arg-type]  # options of Server
+    return PrometheusServer(url, **options)  # type: ignore[arg-type]  # options of Server
 
 
 GAUGE = [(1_000 + 15_000 * n, n / 8) for n in range(8)]
@@ -285,7 +285,7 @@ def names_of(path: str, _: dict[str, str]) -> Answer:
     return told([*NAMES])
 
 
-def values(requested: Server, selector: str = TENSOR + "{}", *, seconds: int = 120) -> list[float] | None:
+def values(requested: PrometheusServer, selector: str = TENSOR + "{}", *, seconds: int = 120) -> list[float] | None:
     actual = requested.samples(
         selector,
         first=at(T + 60),
@@ -412,7 +412,7 @@ def test_samples_are_the_same_by_both_transports() -> None:
             return matrix(({"Hostname": "n1.example", "gpu": "0"}, [(T + 60, "0.1875"), (T + 120, "0.6875")]))
         return told({"resultType": "vector", "result": []})
 
-    def rows(requested: Server) -> list[tuple[object, ...]]:
+    def rows(requested: PrometheusServer) -> list[tuple[object, ...]]:
         parsed = read(requested, ScrapeSpec("c", "", 60), [TENSOR], since=at(T), until=at(T + 120))
         return parsed.frames["gpu_samples"].select("node", "gpu", "ts", "interval_s", "tensor_active").rows()
 

@@ -24,7 +24,7 @@ from ingest.load_warnings import messages
 from ingest.prometheus.client import http as prometheus_http
 from ingest.prometheus.client.auth import Login
 from ingest.prometheus.client.http import LONGEST_WAIT_S
-from ingest.prometheus.client.server import BOTH_ENDS, Server
+from ingest.prometheus.client.server import BOTH_ENDS, PrometheusServer
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.gpu.server import READER, no_metrics, read
 from ingest.prometheus.mapping.mapping import builtin
@@ -48,8 +48,12 @@ def number(value: int) -> Answer:
     return told({"resultType": "vector", "result": [{"metric": {}, "value": [T, str(value)]}]})
 
 
-def server(url: str, *, retries: int = 2, waits: list[float] | None = None, timeout_s: float = 60.0) -> Server:
-    return Server(url, retries=retries, timeout_s=timeout_s, sleep=(waits if waits is not None else []).append)
+def server(
+    url: str, *, retries: int = 2, waits: list[float] | None = None, timeout_s: float = 60.0
+) -> PrometheusServer:
+    return PrometheusServer(
+        url, retries=retries, timeout_s=timeout_s, sleep=(waits if waits is not None else []).append
+    )
 
 
 def never(_: float) -> None:
@@ -435,7 +439,7 @@ def test_after_interruption_nothing_is_requested() -> None:
 
 def test_every_wait_is_limited() -> None:
     with web(lambda *_: Answer(b"{}", after_s=3)) as there:
-        late = Server(there.url, retries=0, timeout_s=-1, sleep=never)
+        late = PrometheusServer(there.url, retries=0, timeout_s=-1, sleep=never)
         with pytest.raises(ServerDownError, match="does not answer in time"):
             late.names("", since=at(T), until=at(T + 60))
 
@@ -460,7 +464,7 @@ def test_a_host_that_does_not_exist_is_named() -> None:
 def secret_in(url: Callable[[str], str], token: str | None, answer: Answer) -> tuple[str, str]:
     """What the server was shown, and all that we say."""
     with web(lambda *_: answer) as there:
-        requested = Server(url(there.url), login=Login(token=token), retries=0, sleep=never)
+        requested = PrometheusServer(url(there.url), login=Login(token=token), retries=0, sleep=never)
         with pytest.raises(ServerDownError) as caught:
             requested.names("", since=at(T), until=at(T + 60))
     return there.questions[0][2]["Authorization"], f"{caught.value} {caught.value.args} {requested.url}"
@@ -572,7 +576,7 @@ def test_non_numeric_latest_reading_is_an_error_with_the_server(value: object) -
 def test_server_that_drips_bytes_times_out(promised: int | None) -> None:
     dripping = Answer(b'{"status"' + b" " * 600, promised=promised, drip_s=0.1)  # a minute
     with web(lambda *_: dripping) as there:
-        late = Server(there.url, retries=0, timeout_s=-1, sleep=never)
+        late = PrometheusServer(there.url, retries=0, timeout_s=-1, sleep=never)
         began = time.monotonic()
         with pytest.raises(ServerDownError, match="does not answer in time"):
             late.names("", since=at(T), until=at(T + 60))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ingest.errors import ServerDownError
 from ingest.prometheus.client import victoria
 from ingest.prometheus.client.remote_read import GarbledError
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.client.victoria import KIND, Digest, LongLineError, batches
 from tests.support.slurm.parsing import at
 from tests.support.web import Answer, matrix, told, web
@@ -133,7 +133,7 @@ def exporting(body: Callable[[dict[str, str]], Answer]) -> Callable[[dict[str, s
     return lambda params: Answer(b"", kind=KIND) if "trackside_asks" in params["match[]"] else body(params)
 
 
-def values(requests_seen: Server, seconds: int = 240) -> list[float] | None:
+def values(requests_seen: PrometheusServer, seconds: int = 240) -> list[float] | None:
     result = requests_seen.samples(
         '{__name__=~"x|y"}',
         first=at(T + 60),
@@ -144,8 +144,8 @@ def values(requests_seen: Server, seconds: int = 240) -> list[float] | None:
     return None if result is None else [value for batch in result for value in batch]
 
 
-def server(url: str, **more: object) -> Server:
-    return Server(url, **{"retries": 0, "timeout_s": 60.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
+def server(url: str, **more: object) -> PrometheusServer:
+    return PrometheusServer(url, **{"retries": 0, "timeout_s": 60.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
 
 
 ONE = Answer(line({"a": "1"}, [(15_000, "1"), (30_000, "2")]), kind=KIND)

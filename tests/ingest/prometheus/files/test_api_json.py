@@ -23,7 +23,7 @@ from tests.support.telemetry.dcgm_files import NOW, T, lines, quiet
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 UP = {"__name__": "up", "job": "a"}
 LATER = [[2.5, "NaN"]]
@@ -41,7 +41,7 @@ def text(data: bytes) -> list[str]:
     return b"".join(as_openmetrics(data, origin="a.json")).decode().splitlines()
 
 
-def load(warehouse: Path, *files: Path) -> list[Report]:
+def load(warehouse: Path, *files: Path) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         names = [str(each) for each in files]
         return load_files.ingest_files(writer, Config(), names, TelemetryRequest(cluster="c"), now=NOW, progress=quiet)

@@ -28,7 +28,7 @@ from tests.support.command import ROOT, assert_same, contents
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 T = 1_795_248_000  # 2026-11-21T08:00:00Z, an hour
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -94,7 +94,7 @@ def as_parquet(text: str) -> bytes:
     return data.getvalue()
 
 
-def ingest(warehouse: Path, *files: Path | str, config: Config | None = None, **requested: object) -> list[Report]:
+def ingest(warehouse: Path, *files: Path | str, config: Config | None = None, **requested: object) -> list[LoadReport]:
     wanted = TelemetryRequest(**{"cluster": "c", **requested})  # type: ignore[arg-type]  # fields of Asked
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         names = [str(file) for file in files]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.health import events as health
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names
@@ -102,7 +102,7 @@ def lab() -> Iterator[PrometheusLab]:
         yield running
 
 
-def read(server: Server, since: int, until: int) -> Parsed:
+def read(server: PrometheusServer, since: int, until: int) -> Parsed:
     low, high = START + timedelta(seconds=since), START + timedelta(seconds=until)
     names = server.names(WANTED.matcher(prometheus_health.READER.names(WANTED)), since=low, until=high)
     return prometheus_health.READER.read(server, WANTED, names, since=low, until=high)
@@ -114,7 +114,7 @@ def by_place(events: pl.DataFrame) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("remote_read", [True, False])
 def test_server_reports_exactly_what_happened_by_every_transport(lab: PrometheusLab, *, remote_read: bool) -> None:
-    server = Server(lab.url, remote_read=remote_read)
+    server = PrometheusServer(lab.url, remote_read=remote_read)
     result = read(server, -60, 7200)
     server.close()
     assert by_place(result.frames["health_events"]) == sorted(EXPECTED, key=lambda row: (row[1], row[2], row[0]))
@@ -130,7 +130,7 @@ def _counts(labels: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("remote_read", [True, False])
 def test_intervals_give_the_events_of_the_whole_once(lab: PrometheusLab, *, remote_read: bool) -> None:
-    server = Server(lab.url, remote_read=remote_read)
+    server = PrometheusServer(lab.url, remote_read=remote_read)
     whole = read(server, -60, 7200)
     pieces = [read(server, low, high) for low, high in pairwise([-60, *CUTS])]
     server.close()
@@ -142,7 +142,7 @@ def test_intervals_give_the_events_of_the_whole_once(lab: PrometheusLab, *, remo
 
 
 def test_quiet_time_is_covered_and_time_without_readings_is_not(lab: PrometheusLab) -> None:
-    server = Server(lab.url)
+    server = PrometheusServer(lab.url)
     quiet, silent = read(server, 1200, 1800), read(server, 90_000, 93_600)
     server.close()
     assert quiet.frames["health_events"].is_empty()
@@ -152,7 +152,7 @@ def test_quiet_time_is_covered_and_time_without_readings_is_not(lab: PrometheusL
 
 
 def test_pods_of_slurmd_are_named_by_their_hosts(lab: PrometheusLab) -> None:
-    server = Server(lab.url)
+    server = PrometheusServer(lab.url)
     names = [kubernetes_names.POD_INFO]
     low, high = START - timedelta(seconds=60), START + timedelta(hours=2)
     result = kubernetes_names.READER.read(server, WANTED, names, since=low, until=high)

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import polars as pl
 import pytest
 
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from queries.warehouse import open_reader
 from tests.lab.dcgm_exporter import DcgmExporter
 from tests.lab.node_exporter import NodeExporter
@@ -93,7 +93,7 @@ def raw_by_both_roads(
     lab: PrometheusLab, name: str, begin: datetime, end: datetime, matchers: str = ""
 ) -> dict[str, Found]:
     """What `raw` finds by each transport."""
-    requested = Server(lab.url, retries=0)
+    requested = PrometheusServer(lab.url, retries=0)
     transports = {"json": True, "stream": False}
     return {way: raw(requested, name, begin, end, json=json, matchers=matchers) for way, json in transports.items()}
 
@@ -122,7 +122,7 @@ def test_raw_samples_are_bit_equal_by_both_transports() -> None:
 def n_series(lab: PrometheusLab, name: str) -> int:
     """How many series of a name the server has now."""
     now = datetime.fromtimestamp(wall_clock(), UTC)
-    return len(Server(lab.url, retries=0).points(name, first=now, last=now, step=timedelta(seconds=1)).labels)
+    return len(PrometheusServer(lab.url, retries=0).points(name, first=now, last=now, step=timedelta(seconds=1)).labels)
 
 
 def test_ended_series_have_equal_readings_by_both_transports() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import OptionError
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.load_live import ADDRESS_LENGTH, READERS, names_of, scrape_spec
 from queries.warehouse import open_reader
 from tests.ingest.prometheus.store.test_read_from_a_server import ingest, minutes, settings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 WINDOW = {"since": START, "until": START + timedelta(hours=2)}
 
@@ -45,7 +45,7 @@ def broken(path: str, params: dict[str, str]) -> Answer:
     return load1(path, params)
 
 
-def errors(reports: list[Report]) -> list[str]:
+def errors(reports: list[LoadReport]) -> list[str]:
     """What the failures among reports say."""
     return [str(report.error) for report in reports if report.error]
 
@@ -237,7 +237,7 @@ def test_names_of_all_sources_need_few_queries_of_bounded_length(selector: str) 
     with web(lambda *_: told(["node_load1"])) as there:
         config = settings(there.url, selector=selector)
         wanted = scrape_spec(config, "c")
-        result = names_of(Server(there.url, retries=0), wanted, since=START, until=NOW)
+        result = names_of(PrometheusServer(there.url, retries=0), wanted, since=START, until=NOW)
         requested = [params["match[]"] for _, params, _ in there.questions]
     assert result == {"prometheus.node": ["node_load1"]}
     assert 1 <= len(requested) <= 6

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from ingest.errors import ServerDownError
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
@@ -62,7 +62,7 @@ def prometheus() -> Iterator[PrometheusLab]:
 
 
 def test_raw_readings_are_bit_equal_by_every_transport(victoria: VictoriaLab, prometheus: PrometheusLab) -> None:
-    one, other = Server(prometheus.url, retries=0), Server(victoria.url, retries=0)
+    one, other = PrometheusServer(prometheus.url, retries=0), PrometheusServer(victoria.url, retries=0)
     assert (one.describe_transport(), other.describe_transport()) == ("remote read", "VictoriaMetrics' export")
     for name in EXPORTED:
         for low, high in ((0, HOURS * 3600), (3599, 5385), (15, 30)):
@@ -86,7 +86,7 @@ def test_a_saved_export_is_the_text_of_its_readings(victoria: VictoriaLab, tmp_p
 
 
 def test_an_export_of_missing_series_is_empty(victoria: VictoriaLab) -> None:
-    server = Server(victoria.url, retries=0)
+    server = PrometheusServer(victoria.url, retries=0)
     for name, matchers in (("nothing_has_this_name", ""), (next(iter(EXPORTED)), 'gpu="17"')):
         assert raw(server, name, START, END, json=False, matchers=matchers) == {}
         assert raw(server, name, START, END, json=True, matchers=matchers) == {}
@@ -96,7 +96,7 @@ def test_averages_of_the_servers_are_the_same_to_nine_digits(victoria: VictoriaL
     """Each is asked with the window that makes it count what lies after its left end; sums differ at the end."""
     result = {}
     for lab in (prometheus, victoria):
-        server = Server(lab.url, retries=0)
+        server = PrometheusServer(lab.url, retries=0)
         width = timedelta(minutes=5)
         for name in EXPORTED:
             query = f"max by (Hostname, gpu) (avg_over_time({name}{server.window(width, at=END)}))"
@@ -142,12 +142,12 @@ def test_unavailable_server_differs_from_refusing_and_is_resumed(victoria: Victo
     with VictoriaLab(history=as_exported()) as lab:
         lab.kill()
         with pytest.raises(ServerDownError, match="Connection refused") as caught:
-            Server(lab.url, retries=0).names(since=START, until=END)
+            PrometheusServer(lab.url, retries=0).names(since=START, until=END)
         assert caught.value.unreachable
         lab.start()
         lab.feed(as_exported())  # what came a moment before it was killed is lost
         name = next(iter(EXPORTED))
-        one, other = (Server(each.url, retries=0) for each in (lab, victoria))
+        one, other = (PrometheusServer(each.url, retries=0) for each in (lab, victoria))
         assert raw(one, name, START, END, json=False) == raw(other, name, START, END, json=False)
 
 
@@ -162,7 +162,7 @@ def test_equal_times_are_one_reading_and_non_numbers_none() -> None:
         f'x{{a="inf"}} +Inf {T + SCRAPE_S}',
     ]
     with VictoriaLab(history="\n".join(lines) + "\n") as lab:
-        server = Server(lab.url, retries=0)
+        server = PrometheusServer(lab.url, retries=0)
         exported = raw(server, "x", START, END, json=False)
         assert exported == raw(server, "x", START, END, json=True)
     assert sorted((dict(key)["a"], points) for key, points in exported.items()) == [

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest.prometheus.client import remote_read
-from ingest.prometheus.client.server import Server
+from ingest.prometheus.client.server import PrometheusServer
 from ingest.prometheus.mapping.mapping import MappedMetric, Mapping, builtin
 from ingest.prometheus.node import server as prometheus_nodes
 from ingest.prometheus.node import slurm_exporters
@@ -117,7 +117,7 @@ def url() -> Iterator[str]:
 
 
 def read(
-    server: Server,
+    server: PrometheusServer,
     since: datetime,
     until: datetime,
     *,
@@ -160,7 +160,7 @@ BEGIN, END = at(T), at(T + 60 * (MINUTES + 10))
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_rows_are_as_expected_by_either_transport(url: str, *, streams: bool) -> None:
-    server = Server(url, remote_read=streams)
+    server = PrometheusServer(url, remote_read=streams)
     parsed = read(server, BEGIN, END)
     assert known(parsed.frames["node_samples"]) == meant()
     assert parsed.rejects["raw"].to_list() == ["node_load1 {'job': 'nobody'}"]
@@ -177,7 +177,7 @@ def test_rows_are_as_expected_by_either_transport(url: str, *, streams: bool) ->
 
 @pytest.mark.parametrize("minutes", [7, 33])
 def test_intervals_give_what_the_whole_gives(url: str, minutes: int) -> None:
-    server = Server(url)
+    server = PrometheusServer(url)
     ends = [BEGIN + timedelta(minutes=n) for n in range(0, MINUTES + 10, minutes)] + [END]
     parts = [read(server, low, high) for low, high in pairwise(ends)]
     frames = [part.frames["node_samples"] for part in parts]
@@ -188,11 +188,11 @@ def test_intervals_give_what_the_whole_gives(url: str, minutes: int) -> None:
 
 def test_steps_of_few_cells_give_what_one_query_gives(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_nodes, "CELLS", 10)
-    assert known(read(Server(url), BEGIN, END).frames["node_samples"]) == meant()
+    assert known(read(PrometheusServer(url), BEGIN, END).frames["node_samples"]) == meant()
 
 
 def test_an_answer_that_breaks_off_and_comes_again_counts_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, unbroken = read(Server(url), BEGIN, END), remote_read.batches
+    whole, unbroken = read(PrometheusServer(url), BEGIN, END), remote_read.batches
     broken: list[int] = []
 
     def batches(parts: Iterable[bytes], low_ms: int, high_ms: int, *more: Any) -> Iterator[Samples]:
@@ -202,7 +202,7 @@ def test_an_answer_that_breaks_off_and_comes_again_counts_once(url: str, monkeyp
             raise remote_read.GarbledError("cut off")
 
     monkeypatch.setattr(remote_read, "batches", batches)
-    again = read(Server(url, sleep=lambda _: None), BEGIN, END)
+    again = read(PrometheusServer(url, sleep=lambda _: None), BEGIN, END)
     assert len(broken) == 1
     assert known(again.frames["node_samples"]) == meant()
     assert again.rows_loaded == whole.rows_loaded
@@ -211,17 +211,17 @@ def test_an_answer_that_breaks_off_and_comes_again_counts_once(url: str, monkeyp
 def test_another_server_gives_the_same() -> None:
     need_victoria()
     with VictoriaLab(history=text()) as victoria:
-        assert known(read(Server(victoria.url), BEGIN, END).frames["node_samples"]) == meant()
+        assert known(read(PrometheusServer(victoria.url), BEGIN, END).frames["node_samples"]) == meant()
 
 
 def test_a_piece_is_covered_from_its_first_sample_to_its_last(url: str) -> None:
-    parsed = read(Server(url), BEGIN, END)
+    parsed = read(PrometheusServer(url), BEGIN, END)
     last = T + 15 * (MINUTES * 4 - 1)
     assert (parsed.covers_from, parsed.covers_until) == (BEGIN, at((last // 60 + 1) * 60))
 
 
 def test_where_readings_go_on_a_piece_is_covered_to_its_end(url: str) -> None:
-    parsed = read(Server(url), BEGIN, BEGIN + timedelta(minutes=20), selector=f'__name__!="{LOAD}"')
+    parsed = read(PrometheusServer(url), BEGIN, BEGIN + timedelta(minutes=20), selector=f'__name__!="{LOAD}"')
     assert (parsed.covers_from, parsed.covers_until) == (BEGIN + timedelta(seconds=1), BEGIN + timedelta(minutes=20))
 
 
@@ -241,7 +241,7 @@ def test_coverage_ends_at_the_first_cell_with_a_reading_due() -> None:
 
 
 def test_a_time_without_readings_is_not_covered(url: str) -> None:
-    parsed = read(Server(url), BEGIN - timedelta(days=1), BEGIN - timedelta(hours=20))
+    parsed = read(PrometheusServer(url), BEGIN - timedelta(days=1), BEGIN - timedelta(hours=20))
     assert (parsed.covers_from, parsed.covers_until, parsed.rows_read) == (None, None, 0)
 
 
@@ -286,7 +286,7 @@ def test_continuing_at_the_last_sample_loses_no_sparse_readings(
         monkeypatch.setattr(prometheus_nodes, "ServerReader", lambda *_, now=now: Growing(now))
         until = at((T + second) // 60 * 60)
         wanted = ScrapeSpec("c", "", 60, MAPPING)
-        parsed = prometheus_nodes.read(Server("http://nobody"), wanted, [RECEIVED], since=since, until=until)
+        parsed = prometheus_nodes.read(PrometheusServer("http://nobody"), wanted, [RECEIVED], since=since, until=until)
         for _, device, begin, interval_s, value in known(parsed.frames["node_samples"].drop("node")):
             key = str(device), int(str(begin)) // 60_000
             best[key] = max(best.get(key, (0.0, 0.0)), (float(str(interval_s)), float(str(value))))
@@ -301,7 +301,7 @@ def test_continuing_at_the_last_sample_loses_no_sparse_readings(
 
 
 def test_what_slurm_counts_is_of_the_cluster(url: str) -> None:
-    parsed = read(Server(url), BEGIN, END, reader=slurm_exporters.READER)
+    parsed = read(PrometheusServer(url), BEGIN, END, reader=slurm_exporters.READER)
     frame = parsed.frames["cluster_samples"]
     assert parsed.source == "prometheus.slurm"
     assert known(frame) == [("gpus_allocated", "", (T + 60 * n - 60) * 1000, 60, 32) for n in range(1, MINUTES)]

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 
 def settings(url: str, **more: object) -> Config:
     return Config.model_validate({"cluster": "c", "prometheus": {"url": url, "retries": 0, **more}})
 
 
-def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **requested: object) -> list[Report]:
+def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **requested: object) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=now) as writer:
         return ingest_live(writer, config, TelemetryRequest(**requested), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
 

@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 from ingest.errors import InputError
 from ingest.runlog import spool
 from ingest.runlog.formats.text import blocks, reader
-from ingest.runlog.formats.text.sessions import MOST_ROWS, STEP_COLUMNS, Steps
+from ingest.runlog.formats.text.sessions import MOST_ROWS, STEP_COLUMNS, StepColumns
 from queries.errors import WriteError
 from tests.ingest.runlog.text.test_bars import trainer
 from tests.ingest.runlog.text.test_plain import BEGIN, nemo, titan, written
@@ -170,7 +170,7 @@ def test_no_room_for_temporary_files(reason: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_few_steps_at_a_time_become_large_frames() -> None:
-    steps = Steps()
+    steps = StepColumns()
     few = pl.DataFrame({"step": range(40), "begin": range(40)}).with_columns(
         pl.lit(2.5).alias(name) for name in list(STEP_COLUMNS)[3:]
     )

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from ingest.errors import InputError, OptionError, ServerDownError
-from ingest.runlog.wandb.api import Server, server_of_environment
+from ingest.runlog.wandb.api import WandbApi, server_of_environment
 from tests.lab import loggers
 from tests.support.command import contents, trackside
 from tests.support.logs.wandb_server import KEY, WandbServer, run_of, serving
@@ -91,7 +91,7 @@ def test_a_run_read_again_is_the_same(server: WandbServer, tmp_path: Path) -> No
 def test_a_busy_server_gets_the_request_again(server: WandbServer) -> None:
     server.failures = [(429, {"Retry-After": "3"}), (502, {})]
     pauses: list[float] = []
-    assert Server(server.url, KEY, pauses.append).runs("team", "llama") == ["first", "second", "sweep"]
+    assert WandbApi(server.url, KEY, pauses.append).runs("team", "llama") == ["first", "second", "sweep"]
     assert pauses[0] >= 3
     assert len(pauses) == 2
 
@@ -100,7 +100,7 @@ def test_faults_say_what_and_never_the_key(server: WandbServer, tmp_path: Path) 
     assert "there is no such project" in load(tmp_path, "wandb:team/none")
     assert "there is no such run" in load(tmp_path, "wandb:team/llama/none")
     assert "write wandb:ENTITY/PROJECT" in load(tmp_path, "wandb:team")
-    wrong = replace(Server(server.url, KEY), _key="w" * 40)
+    wrong = replace(WandbApi(server.url, KEY), _key="w" * 40)
     with pytest.raises(ServerDownError, match=r"refuses the key in \$WANDB_API_KEY \(401\)"):
         wrong.runs("team", "llama")
     assert "w" * 40 not in repr(wrong)
@@ -110,7 +110,7 @@ def test_a_redirect_does_not_get_the_key(server: WandbServer) -> None:
     with serving(WandbServer({})) as other:
         server.failures = [(302, {"Location": f"{other.url}/graphql"})]
         with pytest.raises(ServerDownError, match="answered 302"):
-            Server(server.url, KEY).runs("team", "llama")
+            WandbApi(server.url, KEY).runs("team", "llama")
         assert other.keys == []
 
 
@@ -141,7 +141,7 @@ def test_what_is_lacking_is_named(environment: dict[str, str], says: str) -> Non
 
 def test_a_project_that_is_none_is_an_input_error(server: WandbServer) -> None:
     with pytest.raises(InputError, match="wandb:other/llama: there is no such project"):
-        Server(server.url, KEY).runs("other", "llama")
+        WandbApi(server.url, KEY).runs("other", "llama")
 
 
 PACKAGE = """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.slurm.accounting.columns import Columns, Distinct
+from ingest.slurm.accounting.columns import Distinct, DumpColumns
 from ingest.slurm.formats import values
 from tests.support.slurm.parsing import parse, text
 
@@ -61,7 +61,7 @@ def test_repeated_texts_are_parsed_once() -> None:
 def test_what_cannot_be_read_is_counted_row_by_row(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "FEW", few)
     frame = pl.DataFrame({"reqmem": ["odd"] * 9 + ["1G"] * 9, "nnodes": ["8", "x"] * 9, "timelimit": ["soon"] * 18})
-    columns = Columns(frame, timezone=None, origin="x")
+    columns = DumpColumns(frame, timezone=None, origin="x")
     ones = pl.Series([1] * 18)
     columns.memory(ones, ones)
     columns.whole("nnodes", "allocnodes")

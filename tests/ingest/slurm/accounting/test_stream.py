@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = at(1_795_300_000)
 ROWS = rows_of(tiny(120).accounting)
@@ -41,7 +41,7 @@ ROWS = rows_of(tiny(120).accounting)
 
 def ingested(
     root: Path, *files: Path, block: int, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None
-) -> list[Report]:
+) -> list[LoadReport]:
     """Files loaded with blocks of that many bytes; what was reported of each."""
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
     monkeypatch.setattr("ingest.files.input.CHUNK", block)  # a block is never less than a piece
@@ -71,7 +71,7 @@ def mixed(seed: int) -> str:
     return with_rows(rows)
 
 
-def values(report: Report) -> tuple[object, ...]:
+def values(report: LoadReport) -> tuple[object, ...]:
     """All that an account says but the rows."""
     parsed = report.parsed
     assert parsed is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ingest.slurm.commands.runner import Completed
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 NOW = datetime(2026, 9, 22, tzinfo=UTC)
 SINCE = datetime(2026, 9, 20, tzinfo=UTC)
@@ -52,7 +52,7 @@ def no_command(command: list[str], environment: Mapping[str, str]) -> Completed:
     raise AssertionError(message)
 
 
-def ingest(folder: Path, server: Web, **settings: object) -> list[Report]:
+def ingest(folder: Path, server: Web, **settings: object) -> list[LoadReport]:
     slurm = {"transport": "rest", "rest_url": server.url, "retries": 0, "pause_s": 0, **settings}
     chosen = config.parse({"slurm": slurm}, origin="x")
     with open_writer(folder / "w", verb="test", now=NOW) as writer:

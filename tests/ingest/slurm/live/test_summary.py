@@ -12,7 +12,7 @@ from app.cli.status import status
 from ingest.errors import InputError, SourceDownError
 from ingest.load_warnings import messages
 from ingest.slurm.commands.runner import Completed
-from ingest.store.report import Note, Summary
+from ingest.store.report import LoadSummary, Note
 from ingest.store.summary import FailedQuestion, failures
 from queries.warehouse import open_reader
 from tests.support.slurm.answers import answer, job, node
@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 def lines(reported: LiveReports) -> dict[str, str]:
     """The line of each source."""
-    summed = [report for report in reported.reports if isinstance(report, Summary) and not isinstance(report, Note)]
+    summed = [report for report in reported.reports if isinstance(report, LoadSummary) and not isinstance(report, Note)]
     result = {str(report.parsed.source): report.line for report in summed if report.parsed}
     assert len(result) == len(summed)
     return result
@@ -76,7 +76,9 @@ def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_each_line_names_its_cluster_if_several(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
-    nodes = [report.line for report in reported.reports if isinstance(report, Summary) and "show node" in report.line]
+    nodes = [
+        report.line for report in reported.reports if isinstance(report, LoadSummary) and "show node" in report.line
+    ]
     assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 row: 1 new" for name in ("c1", "c2")]
 
 

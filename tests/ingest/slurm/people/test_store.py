@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from ingest.store.report import Report
+    from ingest.store.report import LoadReport
 
 ASKED = datetime(2026, 11, 21, 18, tzinfo=UTC)
 LOADED = ASKED + timedelta(days=2)
@@ -133,7 +133,7 @@ def test_in_any_order_and_repeated_the_rows_are_the_same(
         assert result[name].equals(rows), (name, order)
 
 
-def ingested(root: Path, files: list[str], **options: Any) -> list[Report]:
+def ingested(root: Path, files: list[str], **options: Any) -> list[LoadReport]:
     with open_writer(root, verb="test", now=ASKED) as writer:
         return ingest_files(writer, Config(), files, Options(**options), now=ASKED, progress=lambda *_: None)
 
