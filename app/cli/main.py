@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from app import garbage
 from app.cli import verbs
 from app.cli.files import modules_of
-from app.cli.help_text import HelpFormatter
+from app.cli.help.formatting import HelpFormatter
 from app.cli.parser import Parser
 from queries.pandas_block import block_pandas
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.help_text import HelpFormatter
+from app.cli.help.formatting import HelpFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.explorer import components, narrow, open_pages, wording, zones
+from app.explorer import components, open_pages, phone_columns, wording, zones
 from app.formatting import display
 from app.results import headline_text
 from app.terminal.columns import neat
@@ -113,7 +113,7 @@ def answer_table(
         definitions.append(_definition(key, heading, unit, texts[column], shown))
     _widen_beyond_the_edge(definitions, list(texts.values()))
     constant = [rows.height > 1 and len(set(each)) == 1 for each in texts.values()]
-    narrow.place_columns(definitions, [f"c_{column}" for column in first], constant)
+    phone_columns.place_columns(definitions, [f"c_{column}" for column in first], constant)
     return components.table_of(definitions, cells, name=name, height=520)
 
 

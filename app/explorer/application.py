@@ -25,8 +25,8 @@ from app.explorer import (
     grafana,
     loading,
     messages,
-    narrowing,
     open_pages,
+    row_filters,
     sections,
     security,
     shell,
@@ -270,7 +270,7 @@ def _page(
         return shell.navigation(path, None), None, contents, title
     except (UsageError, WarehouseError) as error:
         return shell.navigation(path, None), None, messages.cannot(error, path), title
-    choices = explorer.answers.ask(narrowing.choices, shown.window) if each.pickers else {}
+    choices = explorer.answers.ask(row_filters.choices, shown.window) if each.pickers else {}
     to_grafana = grafana.link(explorer.grafana, path, shown, page_url)
     filters = shell.filters(shown, each, choices, to_grafana, page_url=page_url) if each.filters else None
     try:

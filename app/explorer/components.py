@@ -10,7 +10,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from app.explorer import narrow, wording, zones
+from app.explorer import phone_columns, wording, zones
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
@@ -282,7 +282,7 @@ def grid(
         return html.P(empty, className="nothing")
     shown = zones.local_times(rows.head(ROWS_SHOWN), zone)
     definitions = [_definition(each) for each in columns]
-    narrow.place_columns(definitions, first, [False] * len(definitions))
+    phone_columns.place_columns(definitions, first, [False] * len(definitions))
     table = table_of(definitions, _cells(shown, columns), name=name, height=height)
     cut = f"The first {shown.height:,} of {rows.height:,} rows. Narrow the filters to see others."
     more = html.P(cut, className="small") if rows.height > shown.height else None

@@ -15,8 +15,9 @@ import polars as pl
 
 from app.access import people
 from app.errors import UsageError
-from app.explorer import costliest, filters, narrowing, questions
+from app.explorer import filters, questions, row_filters
 from app.explorer.pages import overview, run, runs
+from app.explorer.to_do import costliest
 from app.results.constants import computed_constants
 from app.results.runs.runs import resolve_run, similar_runs
 from app.results.serving.cache import AnswerCache
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Set
 
     from app.access.people import Person
-    from app.explorer.narrowing import Narrowed
+    from app.explorer.row_filters import Narrowed
     from app.show.answer import Question
     from app.window import Window
     from queries.warehouse import Reader
@@ -107,7 +108,7 @@ def _costs(whole: AnswerCache, _: Person, function: Callable[..., Any], args: tu
 
 def _choices(whole: AnswerCache, person: Person, _: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, list[str]]:
     """What filters offer: oneself, one's accounts, any partition."""
-    offered = whole.ask(narrowing.choices, *args)
+    offered = whole.ask(row_filters.choices, *args)
     return _own_choices(offered, person)
 
 
@@ -159,7 +160,7 @@ def _answer(whole: AnswerCache, person: Person, _: Callable[..., Any], args: tup
 
 def own_runs(source: Reader, cluster: str, user: str, accounts: tuple[str, ...]) -> frozenset[str]:
     """Ids of the runs of a user and of some accounts, whenever they were."""
-    nobody = dict.fromkeys(narrowing.OF_RUNS, "")
+    nobody = dict.fromkeys(row_filters.OF_RUNS, "")
     ever = {"cluster": cluster, "since": datetime(1970, 1, 1, tzinfo=UTC), "until": datetime(9999, 1, 1, tzinfo=UTC)}
     wanted = [{"user": user}, *({"account": each} for each in accounts)]
     found = (source.query("run_ids_of", **ever, **(nobody | each)) for each in wanted if all(each.values()))
@@ -223,8 +224,8 @@ def rows_of(rows: pl.DataFrame, by: str, viewer: Person, own: Set[str], *, of_ru
 
 def _others(source: Reader, window: Window, viewer: Person, own: Set[str]) -> frozenset[str]:
     """Users, accounts and runs of the window that a viewer is not to read of."""
-    offered = narrowing.choices(source, window)
-    every = source.query("run_ids_of", **window.parameters, **dict.fromkeys(narrowing.OF_RUNS, ""))["run_id"]
+    offered = row_filters.choices(source, window)
+    every = source.query("run_ids_of", **window.parameters, **dict.fromkeys(row_filters.OF_RUNS, ""))["run_id"]
     return frozenset({*offered["user"], *offered["account"], *every} - {viewer.name, *viewer.accounts} - own)
 
 
@@ -250,7 +251,7 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(overview.account): _of_everyone,
     _name(overview.interruption_counts): _of_everyone,
     _name(costliest.costs): _costs,
-    _name(narrowing.choices): _choices,
+    _name(row_filters.choices): _choices,
     _name(resolve_run): _runs_meant,
     _name(similar_runs): _no_names,
     _name(run.head): _one_run,

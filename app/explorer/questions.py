@@ -14,8 +14,9 @@ import polars as pl
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrow, narrowing, question_figures, wording
+from app.explorer import components, phone_columns, row_filters, wording
 from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table, linked
+from app.explorer.charts import question_figures
 from app.explorer.mentions import mentions
 from app.explorer.page import ExplorerPage, Section
 from app.show.answer import Answer, Question
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from app.explorer.answer_table import Leads
     from app.explorer.filters import View
-    from app.explorer.narrowing import Narrowed
     from app.explorer.page import PageData
+    from app.explorer.row_filters import Narrowed
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -172,7 +173,7 @@ def shown_of(
     source: Reader, window: Window, answer: Answer, *, by: str, splits: tuple[str, ...], filters: Narrowed
 ) -> Shown:
     """What a section shows of an answer that is split by `by` and can be split by `splits`."""
-    rows, beside = narrowing.narrow(source, window, answer.rows, by, filters)
+    rows, beside = row_filters.narrow(source, window, answer.rows, by, filters)
     narrowed = len(beside) < len(filters)
     drawn = None if answer.drawn is None else rows.filter(answer.drawn)
     rows = rows if answer.drawn is None else rows.filter(~answer.drawn)
@@ -245,7 +246,7 @@ def ask(asked: Asked, data: PageData, view: View) -> Shown:
     entry = question_of(asked.question)
     if by is not None and by not in entry.splits:
         raise UsageError(f"{asked.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
-    filters = tuple(each for each in narrowing.narrowed_by(view, asked.filters) if not (run and each[0] == "run"))
+    filters = tuple(each for each in row_filters.narrowed_by(view, asked.filters) if not (run and each[0] == "run"))
     return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters, asked.runs, asked.most)
 
 
@@ -354,10 +355,10 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     if answer.rows.is_empty():
         return html.Div(_written(_why_empty(asked, shown, view), "nothing pre-line", view))
     rows = answer.rows.with_columns(answer.in_words)
-    applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
+    applied = [name for name, _ in row_filters.narrowed_by(view, asked.filters) if name not in shown.beside]
     about = "run" if asked.run else asked.about
-    columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied}, narrowing.COLUMNS.get(about, ""))
-    first = narrow.FIRST.get(asked.question, ())
+    columns = _columns(answer, {row_filters.COLUMNS[name] for name in applied}, row_filters.COLUMNS.get(about, ""))
+    first = phone_columns.FIRST.get(asked.question, ())
     table = answer_table(
         rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads, first=first
     )
@@ -382,7 +383,7 @@ def _why_empty(asked: Asked, shown: Shown, view: View) -> str:
 
 def _only_about(asked: Asked, shown: Shown, view: View) -> str:
     """What a page is about, where no filter above narrows the section besides; else empty."""
-    applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
+    applied = [name for name, _ in row_filters.narrowed_by(view, asked.filters) if name not in shown.beside]
     return view.get(asked.about) if applied == [asked.about] else ""
 
 
@@ -419,7 +420,7 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         others = f"not only those about {subject}" if subject else "also those that the filters leave out"
         notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
     if shown.beside:
-        named = ", ".join(narrowing.label(name) for name in shown.beside)
+        named = ", ".join(row_filters.label(name) for name in shown.beside)
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))
     if shown.by == "day" and not view.in_utc:
         notes.append(html.P("Each day is a day in UTC.", className="stale"))
@@ -432,7 +433,7 @@ def _left_out(asked: Asked, shown: Shown, view: View) -> bool:
     """Whether filters above left out rows of the answer, which its notes are about, too."""
     if not shown.narrowed:
         return False
-    names = {name for name, _ in narrowing.narrowed_by(view, asked.filters)}
+    names = {name for name, _ in row_filters.narrowed_by(view, asked.filters)}
     return bool(names - {*shown.beside, *shown.asked_of})
 
 

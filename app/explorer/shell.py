@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import dash_mantine_components as dmc
 from dash import dcc, html
 
-from app.explorer import components, narrowing, open_pages, zones
+from app.explorer import components, open_pages, row_filters, zones
 from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
@@ -166,12 +166,12 @@ def _picker(name: str, values: list[str], shown: View) -> Component:
         id={"type": "filter", "name": name},
         data=sorted({*values, *filter(None, [shown.get(name)])}),
         value=shown.get(name) or None,
-        placeholder=f"any {narrowing.label(name).lower()}",
+        placeholder=f"any {row_filters.label(name).lower()}",
         clearable=True,
         searchable=True,
         size="sm",
         className="pick-one",
-        **components.aria({"aria-label": narrowing.label(name)}),
+        **components.aria({"aria-label": row_filters.label(name)}),
     )
     return made
 
@@ -215,7 +215,7 @@ def _chips(shown: View, page: ExplorerPage) -> Component | None:
         value = shown.get(name)
         if value:
             others = {key: each for key, each in shown.params.items() if key != name}
-            words = f"{narrowing.label(name)}: {narrowing.value_label(name, value)}"
+            words = f"{row_filters.label(name)}: {row_filters.value_label(name, value)}"
             inside: list[Component | str] = [
                 words,
                 components.icon("cross"),
@@ -227,9 +227,9 @@ def _chips(shown: View, page: ExplorerPage) -> Component | None:
 
 def without_effect(shown: View, values_of: Mapping[str, list[str]]) -> list[str]:
     """What the address asks for in vain: a value that no run has."""
-    asked = [name for name in narrowing.OF_RUNS if name in values_of and shown.get(name)]
+    asked = [name for name in row_filters.OF_RUNS if name in values_of and shown.get(name)]
     return [
-        f"No run of this period has the {narrowing.LABELS.get(name, name)} {shown.get(name)!r}."
+        f"No run of this period has the {row_filters.LABELS.get(name, name)} {shown.get(name)!r}."
         for name in asked
         if shown.get(name) not in values_of[name]
     ]

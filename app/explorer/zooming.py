@@ -12,7 +12,7 @@ from app import panics
 from app.access import people
 from app.access.guard import saw
 from app.errors import UsageError
-from app.explorer import figures
+from app.explorer.charts import figures
 from app.explorer.filters import NothingYetError
 from app.explorer.one_run import log_pages
 from app.explorer.one_run.parts import STEPS

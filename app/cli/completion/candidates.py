@@ -172,7 +172,7 @@ def _splits(question: str) -> Sequence[str]:
 
 
 def _topics() -> list[str]:
-    from app.cli.help_topics import topics
+    from app.cli.help.topics import topics
 
     return [topic for topic in topics() if " " not in topic]
 

@@ -8,7 +8,8 @@ import polars as pl
 from dash import html
 
 from app import formatting
-from app.explorer import components, figures
+from app.explorer import components
+from app.explorer.charts import figures
 from app.explorer.one_run.cards import NO_MFU
 from app.results import headline_text
 from dashboards import palette

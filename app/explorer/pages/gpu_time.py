@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.explorer.question_figures import bars
+from app.explorer.charts.question_figures import bars
 from app.explorer.questions import QUARTER, Asked, page_of
 
 PAGE = page_of(

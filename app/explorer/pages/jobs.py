@@ -8,9 +8,9 @@ import dash_mantine_components as dmc
 from dash import html
 
 from app.explorer import components
-from app.explorer.narrowing import choices
 from app.explorer.page import ExplorerPage
 from app.explorer.questions import FILTERS, Asked, heading, section
+from app.explorer.row_filters import choices
 from queries.near_names import MISTYPED, near_names
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrowing
+from app.explorer import components, row_filters
 from app.explorer.page import ExplorerPage
 from app.explorer.questions import FILTERS, MONTH, Asked, section
 from app.results.nodes.similar import similar_nodes
@@ -66,7 +66,7 @@ def _top(_: None, view: View) -> Component:
     crumbs = [components.link("Nodes", view.link("/nodes"))]
     came = _came(view)
     if came:
-        words = " by ".join(narrowing.value_label(name, each) for name, each in came.items())
+        words = " by ".join(row_filters.value_label(name, each) for name, each in came.items())
         crumbs.append(components.link(f"GPU time: {words}", view.link("/gpu-time", **came)))
     return html.Div([html.Div(crumbs, className="crumbs pager"), html.H1(view.get("node"))], className="run-head")
 

@@ -13,9 +13,11 @@ from app import formatting
 from app.claims import verify as verifying
 from app.claims.printed import target_text, verdict_word
 from app.errors import UsageError
-from app.explorer import components, costliest, figures, filters, wording
+from app.explorer import components, filters, wording
+from app.explorer.charts import figures
 from app.explorer.page import ExplorerPage, PageData, Section
 from app.explorer.row_texts import texts_of
+from app.explorer.to_do import costliest
 from app.results import headline_text
 from app.results.failures.interruptions import interruption_costs
 from app.results.headlines import headlines

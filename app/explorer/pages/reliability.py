@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.explorer.question_figures import bars, mttf_by_size
+from app.explorer.charts.question_figures import bars, mttf_by_size
+from app.explorer.charts.survival_figure import left_out, survival
 from app.explorer.questions import QUARTER, Asked, page_of
-from app.explorer.survival_figure import left_out, survival
 
 PAGE = page_of(
     "/reliability",

@@ -11,7 +11,7 @@ import polars as pl
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrow, narrowing
+from app.explorer import components, phone_columns, row_filters
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
 from app.explorer.page import ExplorerPage, PageData
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILTERS = ("user", "account", "partition", "state")
 """Columns that can be narrowed to one value."""
 
-OF_ATTEMPTS = narrowing.CHOSEN_BETWEEN
+OF_ATTEMPTS = row_filters.CHOSEN_BETWEEN
 """Facts of a run's attempts: a run matches if one of them does. Offered where there are several values."""
 
 ROWS = 200
@@ -85,13 +85,13 @@ def gather(source: Reader, window: Window, wanted: Wanted, order: ListOrder = Li
         return _stored(source, window, wanted, order)
     rows = runs_answer(source, window, Question()).rows
     values = {name: dict(wanted)[name] for name in OF_ATTEMPTS}
-    matching = narrowing.runs_of(source, window, values) if any(values.values()) else rows["run_id"]
+    matching = row_filters.runs_of(source, window, values) if any(values.values()) else rows["run_id"]
     found = listed(rows.filter(pl.col("run_id").is_in(matching.implode())), wanted, order)
     return replace(found, total=rows.height, choices=_choices(source.query("run_choices", **window.parameters)))
 
 
 def _choices(values: pl.DataFrame) -> dict[str, frozenset[str]]:
-    return {name: frozenset(each) for name, each in narrowing.offered(values, (*FILTERS, *OF_ATTEMPTS)).items()}
+    return {name: frozenset(each) for name, each in row_filters.offered(values, (*FILTERS, *OF_ATTEMPTS)).items()}
 
 
 def _stored(source: Reader, window: Window, wanted: Wanted, order: ListOrder) -> ListedRuns:
@@ -168,7 +168,7 @@ def layout(result: ListedRuns, view: View) -> Component:
     choices = [
         dmc.Select(
             id={"type": "filter", "name": name},
-            label=narrowing.label(name),
+            label=row_filters.label(name),
             data=sorted(result.choices.get(name, frozenset()) | ({view.get(name)} - {""})),
             value=view.get(name) or None,
             clearable=True,
@@ -213,7 +213,7 @@ def layout(result: ListedRuns, view: View) -> Component:
                     name="runs",
                     height=640,
                     zone=view.zone,
-                    first=narrow.FIRST["runs"],
+                    first=phone_columns.FIRST["runs"],
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
                 _pager(result, view),

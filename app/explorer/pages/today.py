@@ -15,8 +15,8 @@ from app.explorer import components, wording
 from app.explorer.page import ExplorerPage, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
-from app.explorer.slowing import SLOWED, slowed, slowing
-from app.explorer.tasks import Task, listed
+from app.explorer.to_do.slowing import SLOWED, slowed, slowing
+from app.explorer.to_do.tasks import Task, listed
 from app.results import advice, headline_text
 from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged as judged_window

@@ -10,8 +10,8 @@ import polars as pl
 
 from app.explorer import components, filters, questions
 from app.explorer.answer_table import CAUSES, LETTER, WIDEST, answer_table, width_of
+from app.explorer.charts.question_figures import bars, lead_to
 from app.explorer.filters import ClusterState, Situation
-from app.explorer.question_figures import bars, lead_to
 from app.show.answer import Answer
 from dashboards import palette
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from app.explorer import components as parts
-from app.explorer import figures
+from app.explorer.charts import figures
 from app.explorer.pages import overview
 from app.results import headline_text
 from app.results.headlines import Headline, note_of_mttf

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from dash import no_update
 
-from app.explorer import figures, zooming
+from app.explorer import zooming
+from app.explorer.charts import figures
 from tests.app.explorer.test_correcting import OPERATOR, seen_by
 from tests.app.explorer.test_run import explorer
 

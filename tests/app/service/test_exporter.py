@@ -18,7 +18,7 @@ from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
 from app.config.settings import Config
-from app.explorer import costliest
+from app.explorer.to_do import costliest
 from app.results import headlines
 from app.results.goodput import lost_rows
 from app.results.serving.cache import AnswerCache

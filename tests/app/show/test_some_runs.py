@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from app.explorer.narrowing import narrow
+from app.explorer.row_filters import narrow
 from app.results.runs.some_runs import SomeRuns
 from app.show.answer import Question
 from app.show.registry import of_runs, question_of, questions

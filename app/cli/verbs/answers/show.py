@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.cli.help.question_names import AcceptedNames
 from app.cli.options import add_format, add_late_epilog, add_period, add_table, add_verb
-from app.cli.question_names import AcceptedNames
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     """Answer a question, or list them."""
     if options.what is not None:
         return _answer(options)
-    from app.cli import question_list
+    from app.cli.help import question_list
     from app.terminal_text import echo
 
     question_list.refuse_options(options)

@@ -27,7 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a page of the manual, a section of it, or the list of pages."""
-    from app.cli import docs
+    from app.cli.help import docs
 
     docs.show(options.topic)
     return 0

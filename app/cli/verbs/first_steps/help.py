@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the manual has on a topic. `trackside help` alone is `trackside --help` (see `app.cli.main`)."""
-    from app.cli import docs
+    from app.cli.help import docs
 
     docs.explain(" ".join(options.topic))
     return 0

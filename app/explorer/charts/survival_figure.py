@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from plotly.subplots import make_subplots
 
-from app.explorer import figures
+from app.explorer.charts import figures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 import polars as pl
 from dash import html
 
-from app.explorer import slowing
-from app.explorer.slowing import Slowing, slowed
+from app.explorer.to_do import slowing
+from app.explorer.to_do.slowing import Slowing, slowed
 from tests.app.explorer.test_pages import components, words
 from tests.app.explorer.test_today import END, VIEW
 

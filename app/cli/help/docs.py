@@ -32,7 +32,7 @@ def explain(topic: str) -> None:
     Raises:
         UsageError: nothing.
     """
-    from app.cli.help_topics import answers
+    from app.cli.help.topics import answers
 
     for answer in answers(topic):
         _print(answer.page, answer.text)

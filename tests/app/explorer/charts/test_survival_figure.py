@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from app.explorer.survival_figure import drawn_sizes, left_out, survival
+from app.explorer.charts.survival_figure import drawn_sizes, left_out, survival
 
 DAY = 86_400.0
 

@@ -11,8 +11,9 @@ from flask import g
 from plotly.utils import PlotlyJSONEncoder
 
 from app.access.people import LOCAL, Person, Role
-from app.explorer import costliest, filters
+from app.explorer import filters
 from app.explorer.filters import ClusterState, Situation
+from app.explorer.to_do import costliest
 from metrics.categories import COSTLY
 
 END = datetime(2026, 11, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from dash import html
 
 from app.explorer import components, wording
 from app.explorer.questions import Asked, ask, window_of
-from app.explorer.tasks import Task, listed
+from app.explorer.to_do.tasks import Task, listed
 from app.results import headline_text
 from app.results.windows import ledger_sums
 

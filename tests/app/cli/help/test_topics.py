@@ -6,7 +6,7 @@ import pytest
 
 from app import manual
 from app.api import QUESTIONS
-from app.cli import help_topics
+from app.cli.help import topics
 from app.cli.main import build_parser, commands
 from app.errors import EXIT_STATUS, UsageError
 from metrics.catalog import METRICS
@@ -14,7 +14,7 @@ from tests.support.command import trackside
 
 
 def texts(topic: str) -> str:
-    return "\n".join(each.text for each in help_topics.answers(topic))
+    return "\n".join(each.text for each in topics.answers(topic))
 
 
 def test_help_alone_is_the_list_of_verbs() -> None:
@@ -59,17 +59,17 @@ def test_every_exit_status_is_a_topic(status: int, meaning: str) -> None:
     ],
 )
 def test_terms_pages_and_sections_are_topics(topic: str, begins: str) -> None:
-    assert help_topics.answers(topic)[0].text.startswith(begins)
+    assert topics.answers(topic)[0].text.startswith(begins)
 
 
 def test_a_term_with_several_meanings_gets_all_of_them() -> None:
-    pages = [each.page.topic for each in help_topics.answers("ettr")]
+    pages = [each.page.topic for each in topics.answers("ettr")]
     assert pages == ["concepts/glossary", "how-to/questions", "reference/metrics"]
 
 
 def test_an_unknown_topic_suggests_one() -> None:
     with pytest.raises(UsageError, match=r"nothing on 'gooodput'; did you mean goodput\?"):
-        help_topics.answers("gooodput")
+        topics.answers("gooodput")
     done = trackside("help", "zzzzzz")
     assert (done.returncode, done.stdout) == (2, "")
     assert "trackside docs" in done.stderr
@@ -83,7 +83,7 @@ def test_the_command_prints_the_answer_and_further_pages() -> None:
 
 
 def test_every_topic_is_answered() -> None:
-    assert {"ettr", "34", "lemon", "ingest slurm", "goodput_allocated", "tutorial"} <= set(help_topics.topics())
-    assert len(help_topics.topics()) > len(manual.pages()) + len(METRICS)
-    for topic in help_topics.topics():
-        assert help_topics.answers(topic)
+    assert {"ettr", "34", "lemon", "ingest slurm", "goodput_allocated", "tutorial"} <= set(topics.topics())
+    assert len(topics.topics()) > len(manual.pages()) + len(METRICS)
+    for topic in topics.topics():
+        assert topics.answers(topic)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.explorer import figures, wording
+from app.explorer import wording
+from app.explorer.charts import figures
 from app.results import headline_text
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.explorer import narrow
+from app.explorer import phone_columns
 from app.show.registry import questions
 
 
 def _places(fields: str, first: tuple[str, ...], constant: str = "") -> str:
     definitions: list[dict[str, Any]] = [{"field": each} for each in fields]
-    narrow.place_columns(definitions, first, [each in constant for each in fields])
+    phone_columns.place_columns(definitions, first, [each in constant for each in fields])
     return "".join(each["field"] for each in sorted(definitions, key=lambda each: each["context"]["narrow"]))
 
 
@@ -24,4 +24,4 @@ def test_columns_that_are_the_same_in_all_rows_come_last() -> None:
 
 
 def test_each_listed_question_exists() -> None:
-    assert set(narrow.FIRST) <= set(questions())
+    assert set(phone_columns.FIRST) <= set(questions())

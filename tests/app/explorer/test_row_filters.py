@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.explorer import narrowing
+from app.explorer import row_filters
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_together import inputs
@@ -40,26 +40,26 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 def test_schedulers_are_offered_where_there_are_several(source: Reader) -> None:
     attempts = source.frame(ATTEMPTS)
-    offered = narrowing.choices(source, WHOLE)
-    for name in narrowing.CHOSEN_BETWEEN:
+    offered = row_filters.choices(source, WHOLE)
+    for name in row_filters.CHOSEN_BETWEEN:
         values = sorted(attempts[name].drop_nulls().unique())
         assert offered.get(name, values[:1]) == values
     assert "kubernetes" in offered["scheduler"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", narrowing.CHOSEN_BETWEEN)
+@pytest.mark.parametrize("name", row_filters.CHOSEN_BETWEEN)
 def test_runs_are_those_with_such_an_attempt(source: Reader, name: str) -> None:
     attempts = source.frame(ATTEMPTS)
     for value in attempts[name].drop_nulls().unique():
         expected = attempts.filter(pl.col(name) == value)["run_id"].unique().sort()
-        assert narrowing.runs_of(source, WHOLE, {name: value}).to_list() == expected.to_list()
-    assert narrowing.runs_of(source, WHOLE, {name: "another"}).is_empty()
+        assert row_filters.runs_of(source, WHOLE, {name: value}).to_list() == expected.to_list()
+    assert row_filters.runs_of(source, WHOLE, {name: "another"}).is_empty()
 
 
 def test_rows_by_run_are_narrowed_by_scheduler(source: Reader) -> None:
     rows = source.frame("SELECT DISTINCT run_id FROM run_attempts WHERE cluster = 'c'")
-    kept, beside = narrowing.narrow(source, WHOLE, rows, "run", (("scheduler", "kubernetes"),))
+    kept, beside = row_filters.narrow(source, WHOLE, rows, "run", (("scheduler", "kubernetes"),))
     assert (0 < kept.height < rows.height, beside) == (True, ())
-    unable, beside = narrowing.narrow(source, WHOLE, pl.DataFrame({"day": ["a"]}), "day", (("scheduler", "slurm"),))
+    unable, beside = row_filters.narrow(source, WHOLE, pl.DataFrame({"day": ["a"]}), "day", (("scheduler", "slurm"),))
     assert (unable.height, beside) == (1, ("scheduler",))

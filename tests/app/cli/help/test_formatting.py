@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.help_text import wrapped
+from app.cli.help.formatting import wrapped
 from tests.support.command import trackside
 
 LINES = st.lists(st.text("ab-=[ ", max_size=60), max_size=8)

@@ -1,0 +1,1 @@
+"""The manual and help in the terminal."""

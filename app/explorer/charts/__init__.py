@@ -1,0 +1,1 @@
+"""Charts of the explorer: figures in one style, and those of questions."""
