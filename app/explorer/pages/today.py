@@ -262,7 +262,7 @@ PAGE = ExplorerPage(
     sections=lambda _: (
         Section("needs", "What needs a person now", _tasks, _needs, span=6),
         Section("changes", "What changed since yesterday", _changes, _changed, span=6),
-        Section("slowed", SLOWED, slowing, slowed, height=90),
+        Section("slowed", SLOWED, slowing, slowed, height=90, kept=True),
         Section(
             "last-day",
             LAST_DAY,

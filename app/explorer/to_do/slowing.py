@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -12,7 +13,9 @@ from app.explorer import components, wording
 from app.explorer.questions import Asked, ask, window_of
 from app.explorer.to_do.tasks import Task, listed
 from app.results import headline_text
+from app.results.steps.stragglers import rank_times
 from app.results.windows import ledger_sums
+from metrics.stragglers.sessions import session_stragglers
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -28,12 +31,11 @@ DAYS: Final = 7
 SLOWED: Final = f"What slowed jobs down in the last {DAYS} days"
 
 MOST: Final = 3
-"""Of each kind that are named, those that cost most first; the pages they lead to have all."""
+"""Of each kind that are named: those that cost most, or deviate most clearly. The pages they lead to have all."""
 
 LEAST_GPU_S: Final = 3600.0
 """GPU-seconds from which on slow steps are worth a word."""
 
-STRAGGLERS = Asked("stragglers", days=DAYS)
 ANOMALIES = Asked("anomalies", by="node", days=DAYS)
 
 
@@ -42,7 +44,7 @@ class Slowing:
     """What slowed jobs down.
 
     Attributes:
-        sessions: rows of `show stragglers` with a cost.
+        sessions: rows of `SESSION_STRAGGLERS` with a cost.
         nodes: rows of `show anomalies --by node` that are anomalous.
         runs: `run_id` and `slow_gpu_s`: what its steps took beyond the usual.
     """
@@ -52,38 +54,44 @@ class Slowing:
     runs: list[dict[str, Any]]
 
 
+def slow_sessions(source: Reader, window: Window) -> list[dict[str, Any]]:
+    """Sessions whose ranks waited for the slowest, those that lost most by it first: rows of `SESSION_STRAGGLERS`.
+
+    Without what telemetry shows of their nodes, which takes as long again and is in `show stragglers`.
+    """
+    return session_stragglers(rank_times(source, window)).filter(pl.col("lost_gpu_s") > 0).to_dicts()
+
+
 def slow_runs(source: Reader, window: Window) -> list[dict[str, Any]]:
     """Runs whose steps took longer than usual, those that lost most by it first: `run_id`, `slow_gpu_s`."""
-    rows = ledger_sums(source, window, "run").group_by(run_id="subject")
+    rows = ledger_sums(source, window, "run").filter(pl.col("subject") != "(no attempt)").group_by(run_id="subject")
     lost = rows.agg(slow_gpu_s=pl.col("straggling_gpu_seconds").cast(pl.Float64).sum())
-    worth = lost.filter(pl.col("slow_gpu_s") >= LEAST_GPU_S)
-    return worth.sort("slow_gpu_s", "run_id", descending=[True, False]).head(MOST).to_dicts()
+    return (
+        lost.filter(pl.col("slow_gpu_s") >= LEAST_GPU_S)
+        .sort("slow_gpu_s", "run_id", descending=[True, False])
+        .to_dicts()
+    )
 
 
 def slowing(data: PageData, view: View) -> Slowing:
-    """Ask for it: the same questions that the page of stragglers and anomalies asks."""
-    sessions = ask(STRAGGLERS, data, view).answer.rows
-    nodes = ask(ANOMALIES, data, view).answer.rows
-    found = Slowing(
-        sessions=_first(sessions, pl.col("lost_gpu_s") > 0, "lost_gpu_s") if sessions.height else [],
-        nodes=_first(nodes, pl.col("anomalous").fill_null(value=False), "n_attempts") if nodes.height else [],
-        runs=data.answers.ask(slow_runs, window_of(STRAGGLERS, view)),
-    )
-    explained = {row["run_id"] for row in found.sessions}
-    return Slowing(found.sessions, found.nodes, [row for row in found.runs if row["run_id"] not in explained])
-
-
-def _first(rows: pl.DataFrame, wanted: pl.Expr, by: str) -> list[dict[str, Any]]:
-    return rows.filter(wanted).sort(by, descending=True, nulls_last=True, maintain_order=True).head(MOST).to_dicts()
+    """What slowed jobs of the whole cluster down, whatever the address filters and splits by."""
+    whole = replace(view, params={})
+    window = window_of(ANOMALIES, view)
+    sessions = data.answers.ask(slow_sessions, window)
+    named = {row["run_id"] for row in sessions}
+    runs = [row for row in data.answers.ask(slow_runs, window) if row["run_id"] not in named]
+    nodes = ask(ANOMALIES, data, whole).answer.rows.filter(pl.col("anomalous").fill_null(value=False))
+    return Slowing(sessions[:MOST], nodes.head(MOST).to_dicts(), runs[:MOST])
 
 
 def slowed(found: Slowing, view: View) -> Component:
     """The list by what each cost; nothing at all where nothing did."""
-    tasks = [
-        *(_session(row, view) for row in found.sessions),
-        *(_run(row, view) for row in found.runs),
-        *(_node(row, view) for row in found.nodes),
+    costs = [
+        *((row["lost_gpu_s"], _session(row, view)) for row in found.sessions),
+        *((row["slow_gpu_s"], _run(row, view)) for row in found.runs),
     ]
+    costs.sort(key=lambda each: each[0], reverse=True)
+    tasks = [*(task for _, task in costs), *(_node(row, view) for row in found.nodes)]
     if not tasks:
         return html.Div()
     more = html.Span(
@@ -98,18 +106,22 @@ def slowed(found: Slowing, view: View) -> Component:
 
 def _session(row: dict[str, Any], view: View) -> Task:
     """Ranks that waited: for a node, or for something else."""
-    run, node = headline_text.run_label(row["run_id"]), row["nodes"]
-    single = row["cause"] == "node" and node and " " not in node
-    cause = f"slow node {node}" if row["cause"] == "node" else wording.in_words(row["cause"])
-    what = f"{run}: its ranks waited ({cause})"
+    run, nodes = headline_text.run_label(row["run_id"]), row["nodes"] or []
+    slow = f"slow node {' '.join(nodes)}" if row["cause"] == "node" else wording.in_words(row["cause"])
+    what = f"{run}: its ranks waited ({slow})"
     why = f"{_hours(row['lost_gpu_s'])}: {row['reason']}."
-    href = view.link("/node", node=node) if single else view.link("/run", id=row["run_id"])
-    return Task(what, why, f"scontrol show node {node}" if single else "", href, node if single else run)
+    if row["cause"] == "node" and len(nodes) == 1:
+        node = nodes[0]
+        return Task(what, why, f"scontrol show node {shlex.quote(node)}", view.link("/node", node=node), node)
+    return Task(what, why, "", view.link("/run", id=row["run_id"]), run)
 
 
 def _run(row: dict[str, Any], view: View) -> Task:
     run = headline_text.run_label(row["run_id"])
-    why = f"{_hours(row['slow_gpu_s'])} in steps that took longer than its own usual ones; it has no times of ranks."
+    hours = _hours(row["slow_gpu_s"])
+    why = (
+        f"{hours} in steps that took longer than its own usual ones; times of ranks, which would say why, show nothing."
+    )
     return Task(f"{run}: slow steps", why, "", view.link("/run", id=row["run_id"]), run)
 
 

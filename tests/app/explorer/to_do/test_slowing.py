@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import polars as pl
@@ -16,9 +17,10 @@ from tests.app.explorer.test_today import END, VIEW
 if TYPE_CHECKING:
     import pytest
 
+    from app.explorer.page import PageData
     from queries.reader import Reader
 
-SESSION = {"run_id": "pretrain", "session": "7", "cause": "node", "nodes": "n5", "lost_gpu_s": 3600.0 * 149,
+SESSION = {"run_id": "pretrain", "session": "7", "cause": "node", "nodes": ["n5"], "lost_gpu_s": 3600.0 * 149,
            "reason": "its slowest rank computes 30.9 % longer than the middle one"}  # fmt: skip
 RUN = {"run_id": "sft", "slow_gpu_s": 3600.0 * 12}
 NODE = {"node": "n1", "what": "SM clock of GPU 5 -11.9 % against its past", "since": END, "until": END, "runs": "sft"}
@@ -53,13 +55,45 @@ def test_what_slows_comes_with_its_cost_and_its_link() -> None:
 
 
 def test_several_slow_nodes_lead_to_the_run() -> None:
-    made = slowed(Slowing([SESSION | {"nodes": "n5 n6"}], [], []), VIEW)
+    made = slowed(Slowing([SESSION | {"nodes": ["n5", "n6"]}], [], []), VIEW)
     assert "/run?since=2026-10-01&id=pretrain" in [getattr(each, "href", "") for each in components(made)]
     assert "scontrol" not in words(made)
 
 
 def test_slow_steps_below_a_gpu_hour_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = ledger({"much": 7200.0, "most": 9000.0, "little": 60.0, "none": 0.0})
+    rows = ledger({"much": 7200.0, "most": 9000.0, "little": 60.0, "none": 0.0, "(no attempt)": 9e9})
     monkeypatch.setattr(slowing, "ledger_sums", lambda *_: rows)
     found = slowing.slow_runs(cast("Reader", None), replace(VIEW.window, until=END))
     assert [row["run_id"] for row in found] == ["most", "much"]
+
+
+def test_what_slows_stands_by_cost_whatever_its_kind() -> None:
+    made = words(slowed(Slowing([SESSION], [], [RUN | {"slow_gpu_s": 3600.0 * 200}]), VIEW))
+    assert made.index("sft: slow steps") < made.index("pretrain: its ranks waited")
+
+
+def test_a_node_is_quoted_for_the_shell() -> None:
+    made = slowed(Slowing([SESSION | {"nodes": ["n5;reboot"]}], [], []), VIEW)
+    assert "scontrol show node 'n5;reboot'" in words(made)
+
+
+def data_of(sessions: list[str], runs: list[str]) -> PageData:
+    """Sessions and runs that were slow, and no telemetry."""
+    answers = {
+        "slow_sessions": [SESSION | {"run_id": name} for name in sessions],
+        "slow_runs": [RUN | {"run_id": name} for name in runs],
+        "answered": SimpleNamespace(answer=SimpleNamespace(rows=pl.DataFrame(schema={"anomalous": pl.Boolean}))),
+    }
+    asked = SimpleNamespace(ask=lambda function, *_: answers[function.__name__])
+    return cast("PageData", SimpleNamespace(answers=asked, configured=SimpleNamespace(now=lambda: None)))
+
+
+def test_runs_whose_ranks_say_why_make_room_for_others() -> None:
+    found = slowing.slowing(data_of(["a", "b", "c", "d"], ["a", "b", "d", "e", "f"]), VIEW)
+    assert [row["run_id"] for row in found.sessions] == ["a", "b", "c"]
+    assert [row["run_id"] for row in found.runs] == ["e", "f"]
+
+
+def test_how_an_address_splits_questions_is_not_for_today() -> None:
+    view = replace(VIEW, params={"by-anomalies": "no such thing", "user": "alice"})
+    assert slowing.slowing(data_of([], ["e"]), view).runs[0]["run_id"] == "e"
