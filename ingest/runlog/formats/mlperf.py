@@ -181,11 +181,12 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Ite
 
 def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Findings, *, prevails: bool) -> Translation:
     log = _MlperfLog(Translation())
-    for number, entry in _in_time(_entries(chunks, account)):
+    for place, number, entry in _in_time(_entries(chunks, account)):
         try:
-            log.take(number, entry)
+            log.take(place, entry)
         except (ValueError, OverflowError) as error:
-            account.refused.append(RefusedLine(number, f"not JSON: {error}", ""))
+            text = msgspec.json.encode(entry).decode(errors="replace")[:RAW_LIMIT]
+            account.refused.append(RefusedLine(number, f"a number that cannot be used: {error}", text))
     log.close(facts, prevails=prevails)
     account.refused += log.refused
     account.n_duplicates += log.repeated
@@ -218,10 +219,12 @@ OUT_OF_ORDER: Final = 100_000
 """Entries among which the order is that of their times: ranks and collectors mix lines."""
 
 
-def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[tuple[int, _MlperfEntry]]:
+def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[tuple[int, int, _MlperfEntry]]:
     """Entries in the order of their times, which every one has; those of one time in that of the log.
 
-    The numbers stay where they are: the first entry has the number of the first line.
+    Returns:
+        The place that each takes, which is the number of a line: the first entry takes that of the first line; the
+        number of its own line; and the entry.
     """
     waiting: list[tuple[float, int, _MlperfEntry]] = []
     numbers: deque[int] = deque()
@@ -229,9 +232,9 @@ def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[tuple[int,
         heappush(waiting, (entry.time_ms, number, entry))
         numbers.append(number)
         if len(waiting) > OUT_OF_ORDER:
-            yield numbers.popleft(), heappop(waiting)[2]
+            yield numbers.popleft(), *heappop(waiting)[1:]
     while waiting:
-        yield numbers.popleft(), heappop(waiting)[2]
+        yield numbers.popleft(), *heappop(waiting)[1:]
 
 
 def _marked(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -338,6 +338,17 @@ def test_lines_in_any_order_are_read_by_their_times() -> None:
     assert mixed.rejects.is_empty()
 
 
+def test_an_entry_that_cannot_be_used_is_refused_by_its_own_line() -> None:
+    entry = ':::MLLOG {{"time_ms": {}, "key": "{}", "value": {}, "metadata": {{"samples_count": 9}}}}\n'
+    step = '{"train_step_time": 1.0, "reduced_train_loss": 1.0}'
+    late = entry.format(BEGIN_MS + 90_000_000, "tracked_stats", step)
+    text = late + MlperfRun().text() + entry.format(BEGIN_MS + 80_000_000, "global_batch_size", "5e-324")
+    (refused,) = read(text, facts=FACTS).rejects.select("line", "reason", "raw").rows()
+    assert refused[0] == 1
+    assert refused[1].startswith("a number that cannot be used: ")
+    assert "reduced_train_loss" in refused[2]
+
+
 @pytest.mark.slow
 @given(st.lists(entries(), min_size=1, max_size=6))
 @example([':::MLLOG {"time_ms": 1.7e12, "key": "global_batch_size", "value": 5e-324}',
