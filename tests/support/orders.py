@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -12,10 +11,12 @@ Part = TypeVar("Part")
 
 
 def three_orders(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-    """Three of the six orders of three parts: each part is first once, and of any two each precedes the other.
+    """Three of the six orders of three parts: as they are, and as each of the others is first.
+
+    Each part is once in each place, and of any two each precedes the other.
 
     Examples:
         >>> three_orders("abc")
-        [('a', 'c', 'b'), ('b', 'c', 'a'), ('c', 'b', 'a')]
+        [('a', 'b', 'c'), ('b', 'c', 'a'), ('c', 'a', 'b')]
     """
-    return list(permutations(parts))[1::2]
+    return [(*parts[first:], *parts[:first]) for first in range(3)]
