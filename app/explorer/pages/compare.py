@@ -101,9 +101,12 @@ def _ettr(ettr: Mapping[str, Any]) -> str:
 def _lost(page: RunPage) -> str:
     """GPU-hours of its attempts that could have trained and did not, with what most of them went to."""
     hours = parts.hours_by_category(page.timeline)
-    costly = hours.filter(pl.col("category").is_in(COSTLY)).sort("gpu_hours", descending=True)
-    if costly.is_empty():
+    if hours.is_empty():
         return formatting.NOTHING
+    costly = hours.filter(pl.col("category").is_in(COSTLY), pl.col("gpu_hours") > 0)
+    costly = costly.sort("gpu_hours", "category", descending=[True, False])
+    if costly.is_empty():
+        return headline_text.hours(0.0)
     most = palette.swatch(costly["category"][0]).label.lower()
     return f"{headline_text.hours(float(costly['gpu_hours'].sum()))}, mostly {most}"
 

@@ -70,14 +70,15 @@ BEHIND: Final = {
     "ettr": ("/runs", "Runs, with the ETTR of each"),
     "mfu": ("/runs", "Runs, with the MFU on the page of each"),
     "mttf": ("/reliability", "Reliability, by size and cause"),
-    "restart": ("/reliability", "Reliability, stage by stage of a restart"),
-    "time": ("/reliability", "Reliability, stage by stage of a restart"),
+    "scaling": ("/scaling", "Scaling, with the speed of each run"),
+    "time_to_job_restart": ("/reliability", "Reliability, stage by stage of a restart"),
+    "time_to_train": ("/scaling", "Scaling, with the time of each run"),
 }
-"""Where what a claim's number is made of can be looked at, by how the name of its metric begins."""
+"""Where what a claim's number is made of can be looked at, by its metric or how the name of that begins."""
 
 
 def _behind(metric: str, view: View) -> Component | None:
-    path, words = BEHIND.get(metric.split("_", 1)[0], ("", ""))
+    path, words = BEHIND.get(metric) or BEHIND.get(metric.split("_", 1)[0], ("", ""))
     return components.link(words, view.link(path)) if path and open_pages.is_open(path) else None
 
 

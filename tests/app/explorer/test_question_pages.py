@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pytest
 
+from app import formatting
 from app.claims.watched import WatchedClaims
 from app.explorer import answer_table, questions, shell
 from app.explorer.application import Explorer, page
 from app.explorer.drawers import answer_drawer
 from app.explorer.page import pages
+from app.explorer.pages.compare import _lost
+from app.explorer.pages.verdicts import _behind
 from app.explorer.questions import Asked, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
@@ -25,11 +29,12 @@ from metrics.categories import COSTLY
 from queries.directory import copies
 from queries.warehouse import Reader
 from tests.app.explorer.test_pages import components, table, words
-from tests.app.explorer.test_today import VIEW
+from tests.app.explorer.test_today import END, VIEW
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from app.explorer.one_run.data import RunPage
     from tests.app.explorer.conftest import Site
     from tests.lab.browser import Browser
 
@@ -174,6 +179,22 @@ def test_two_runs_are_compared(explorer: Explorer) -> None:
     assert "at least" in output
     assert "Lost GPU-hours" in output
     assert "is no run and no job" in words(page(explorer, "/compare", f"?a={first}&b=nothing")[2])
+
+
+def test_a_run_that_lost_nothing_lost_no_hours_and_one_without_times_is_unknown() -> None:
+    hour = timedelta(hours=1)
+    held = {"category": ["productive", "lost"], "started_at": [END, END], "ended_at": [END + hour, END], "gpus": [8, 8]}
+    some = pl.DataFrame(held)
+    assert _lost(cast("RunPage", SimpleNamespace(timeline=some))) == "0"
+    assert _lost(cast("RunPage", SimpleNamespace(timeline=some.clear()))) == formatting.NOTHING
+    lost = some.with_columns(ended_at=pl.lit(END + hour))
+    assert _lost(cast("RunPage", SimpleNamespace(timeline=lost))) == "8.00, mostly lost"
+
+
+@pytest.mark.parametrize(("metric", "href"), [("time_to_train", "/scaling"), ("time_to_job_restart", "/reliability")])
+def test_a_time_leads_to_the_page_that_has_it(metric: str, href: str) -> None:
+    made = _behind(metric, VIEW)
+    assert getattr(made, "href", "").startswith(href)
 
 
 def test_links_lead_from_a_cost_to_the_nodes_that_lost_it(explorer: Explorer) -> None:
