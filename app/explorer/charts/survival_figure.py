@@ -54,14 +54,14 @@ def left_out(rows: pl.DataFrame) -> str:
     """How to read the figure, and of which sizes it has no curve, and why."""
     drawn = drawn_sizes(rows)
     counts = _failures(rows)
-    few = [f"{size} ({n:,})" for size, n in counts.items() if n < FEWEST]
-    more = [size for size, n in counts.items() if n >= FEWEST and size not in drawn]
+    few = [f"{_of_size(size)} ({n:,})" for size, n in counts.items() if n < FEWEST]
+    more = [f"{_of_size(size)} ({n:,})" for size, n in counts.items() if n >= FEWEST and size not in drawn]
     return " ".join(
         [
             f"Infrastructure's interruptions by GPUs of the job, 95 % intervals (log-log); dotted: fewer than {THIN} "
             "attempts were still under observation.",
             *([f"Not drawn, fewer than {FEWEST} interruptions: {', '.join(few)}."] if few else []),
-            *([f"Not drawn, fewer interruptions than those above: {', '.join(more)}."] if more else []),
+            *([f"Not drawn, since {len(CURVES)} curves are: {', '.join(more)}."] if more else []),
         ]
     )
 
@@ -77,6 +77,11 @@ def drawn_sizes(rows: pl.DataFrame) -> list[str]:
 
 _MIXED: Final = ("over", "pool")
 """How sizes begin that put jobs of several sizes together, the narrower one first."""
+
+
+def _of_size(size: str) -> str:
+    """What a size is called in a sentence."""
+    return "all sizes" if size == "pooled" else size
 
 
 def _curves(rows: pl.DataFrame) -> pl.DataFrame:
@@ -96,7 +101,7 @@ def _curve(made: go.Figure, points: pl.DataFrame, size: str, colour: str, mark: 
     ends = ["", *(_end(*each) for each in points.select("ci_low", "ci_high", "at_risk").iter_rows())]
     enough = points.filter(pl.col("at_risk") >= THIN).height + 1
     failures = int(points["n_failures"].sum())
-    label = f"{size} GPUs, {failures:,} interrupted" if size != "pooled" else f"all sizes, {failures:,} interrupted"
+    label = f"{_of_size(size)}{'' if size == 'pooled' else ' GPUs'}, {failures:,} interrupted"
     for part, dash in ((slice(0, enough), "solid"), (slice(enough - 1, None), "dot")):
         made.add_scatter(
             x=begin[part], y=values[part], customdata=ends[part], name=label, legendgroup=size,

@@ -66,7 +66,8 @@ def timeline(data: RunPage) -> Component:
         "Timeline",
         html.Div(legend, className="legend"),
         components.figure(figures.timeline(data.timeline, data.interruptions), "timeline", "The attempts over time"),
-        note="One line per attempt of its whole life, times in UTC.",
+        note="One line per attempt of its whole life, times in UTC. What less than "
+        f"{figures.VISIBLE:.0%} of its GPUs did at a time is not drawn.",
     )
 
 

@@ -64,4 +64,4 @@ def test_four_sizes_at_most_are_drawn() -> None:
     sizes = {"s5": 5, "s6": 6, "s7": 7, "over 128": 8, "pooled": 25}
     rows = pl.concat([curve(size, [50] * n) for size, n in sizes.items()])
     assert drawn_sizes(rows) == ["s5", "s6", "s7", "over 128"]
-    assert left_out(rows).endswith("Not drawn, fewer interruptions than those above: pooled.")
+    assert left_out(rows).endswith("Not drawn, since 4 curves are: all sizes (25).")
