@@ -60,7 +60,7 @@ CRITICAL_REASONS = (
 )
 """Reasons of drains that indicate a fault: Slurm's own, those of SUNK, Slinky and soperator, and of health checks.
 
-Where they are documented: `ingest.slurm.nodes.events.driver`. What a site's own tools write, it adds in its
+Where they are documented: `ingest/node_reasons.toml`. What a site's own tools write, it adds in its
 configuration."""
 
 

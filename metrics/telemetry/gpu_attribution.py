@@ -298,7 +298,7 @@ def added_up(parts: Iterable[pl.DataFrame], by: list[str]) -> pl.DataFrame:
 
 
 def in_units(sums: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
-    """Sums of `Day.attempts`, `.users` or `.gpus` in seconds and units.
+    """Sums of `GpuDay.attempts`, `.users` or `.gpus` in seconds and units.
 
     Returns:
         `n_samples`, `observed_s`, `judged_s` (of it, whether idle is known), `idle_s`, for each column `<column>_s` and

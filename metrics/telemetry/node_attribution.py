@@ -122,7 +122,7 @@ class DayParts:
     Attributes:
         pieces: by `owner`, `place`, `metric`, `device`: `observed`, `value`, `shared`, `shared_value`.
         firsts: `place`, `metric`, `device`, `first`: milliseconds at which the first sample begins.
-        nodes: as `Day.nodes`.
+        nodes: as `NodeDay.nodes`.
     """
 
     pieces: pl.DataFrame
@@ -305,7 +305,7 @@ def _with_lanes(place: Ints, of_lane: Ints) -> tuple[Ints, Ints]:
 def _of_nodes(
     lanes: pl.DataFrame, of: _SampleLanes, alone: pl.DataFrame, several: pl.DataFrame, occupants: Occupants
 ) -> pl.DataFrame:
-    """`Day.nodes`."""
+    """`NodeDay.nodes`."""
     check = pl.col("owner").is_in(occupants.checks.implode())
     lane = of.grid.lane
     whole = of.between(lane, *(np.full_like(lane, moment) for moment in (occupants.since, occupants.until)))

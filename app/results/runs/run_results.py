@@ -83,7 +83,7 @@ def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) 
 
     Args:
         jobs: as `app.results.runs.job_goodput.job_accounts` returns them.
-        started: the GPUs of the logged starts of each run: as `metrics.ettr.expected.seen` returns it.
+        started: the GPUs of the logged starts of each run: as `metrics.ettr.expected.logged_gpus` returns it.
         saved: as `metrics.checkpoints.advice.logged_saves` returns it.
     """
     by_job = jobs.runs.select(

@@ -181,7 +181,7 @@ def test_two_runs_are_compared(explorer: Explorer) -> None:
     assert "is no run and no job" in words(page(explorer, "/compare", f"?a={first}&b=nothing")[2])
 
 
-def test_a_run_that_lost_nothing_lost_no_hours_and_one_without_times_is_unknown() -> None:
+def test_lost_hours_of_a_run_are_none_only_where_times_are_known() -> None:
     hour = timedelta(hours=1)
     held = {"category": ["productive", "lost"], "started_at": [END, END], "ended_at": [END + hour, END], "gpus": [8, 8]}
     some = pl.DataFrame(held)
