@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 from dash import html
@@ -18,6 +19,8 @@ from app.results.windows import ledger_sums
 from metrics.stragglers.sessions import session_stragglers
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -36,6 +39,12 @@ MOST: Final = 3
 LEAST_GPU_S: Final = 3600.0
 """GPU-seconds from which on slow steps are worth a word."""
 
+MOST_TIMES: Final = 4_000_000
+"""Rank times that the page reads, which take some five seconds; a week of a large cluster has many times more."""
+
+SHORTEST: Final = timedelta(hours=3)
+"""Time that is looked at whatever the number of rank times."""
+
 ANOMALIES = Asked("anomalies", by="node", days=DAYS)
 
 
@@ -47,19 +56,35 @@ class Slowing:
         sessions: rows of `SESSION_STRAGGLERS` with a cost.
         nodes: rows of `show anomalies --by node` that are anomalous.
         runs: `run_id` and `slow_gpu_s`: what its steps took beyond the usual.
+        ranks_since: the beginning of the rank times that were read, where these are not all; else None.
     """
 
     sessions: list[dict[str, Any]]
     nodes: list[dict[str, Any]]
     runs: list[dict[str, Any]]
+    ranks_since: datetime | None = None
 
 
-def slow_sessions(source: Reader, window: Window) -> list[dict[str, Any]]:
-    """Sessions whose ranks waited for the slowest, those that lost most by it first: rows of `SESSION_STRAGGLERS`.
+class SlowSessions(NamedTuple):
+    """Rows of `SESSION_STRAGGLERS` with a cost, the costliest first, and since when rank times were read."""
+
+    rows: list[dict[str, Any]]
+    since: datetime
+
+
+def slow_sessions(source: Reader, window: Window) -> SlowSessions:
+    """Sessions whose ranks waited for the slowest: of the window, or of its last part with no more than `MOST_TIMES`.
 
     Without what telemetry shows of their nodes, which takes as long again and is in `show stragglers`.
     """
-    return session_stragglers(rank_times(source, window)).filter(pl.col("lost_gpu_s") > 0).to_dicts()
+    while _n_times(source, window) > MOST_TIMES and window.until - window.since > SHORTEST:
+        window = replace(window, since=window.since + (window.until - window.since) / 2)
+    rows = session_stragglers(rank_times(source, window)).filter(pl.col("lost_gpu_s") > 0)
+    return SlowSessions(rows.to_dicts(), window.since)
+
+
+def _n_times(source: Reader, window: Window) -> int:
+    return int(source.query("rank_sessions", **window.parameters, run=None)["n_rows"].sum())
 
 
 def slow_runs(source: Reader, window: Window) -> list[dict[str, Any]]:
@@ -78,10 +103,11 @@ def slowing(data: PageData, view: View) -> Slowing:
     whole = replace(view, params={})
     window = window_of(ANOMALIES, view)
     sessions = data.answers.ask(slow_sessions, window)
-    named = {row["run_id"] for row in sessions}
+    named = {row["run_id"] for row in sessions.rows}
     runs = [row for row in data.answers.ask(slow_runs, window) if row["run_id"] not in named]
     nodes = ask(ANOMALIES, data, whole).answer.rows.filter(pl.col("anomalous").fill_null(value=False))
-    return Slowing(sessions[:MOST], nodes.head(MOST).to_dicts(), runs[:MOST])
+    since = None if sessions.since == window.since else sessions.since
+    return Slowing(sessions.rows[:MOST], nodes.head(MOST).to_dicts(), runs[:MOST], since)
 
 
 def slowed(found: Slowing, view: View) -> Component:
@@ -94,9 +120,12 @@ def slowed(found: Slowing, view: View) -> Component:
     tasks = [*(task for _, task in costs), *(_node(row, view) for row in found.nodes)]
     if not tasks:
         return html.Div()
+    since = "" if found.ranks_since is None else f"{view.moment(found.ranks_since)} {view.zone_name}"
     more = html.Span(
         [
-            "By what each cost; GPUs that deviate have no cost of their own. All: ",
+            "By what each cost; GPUs that deviate have no cost of their own. ",
+            f"Of the times of ranks, which are many, those since {since}. " if since else "",
+            "All: ",
             components.link("Stragglers and anomalies", view.link("/anomalies")),
             ".",
         ]
@@ -119,9 +148,7 @@ def _session(row: dict[str, Any], view: View) -> Task:
 def _run(row: dict[str, Any], view: View) -> Task:
     run = headline_text.run_label(row["run_id"])
     hours = _hours(row["slow_gpu_s"])
-    why = (
-        f"{hours} in steps that took longer than its own usual ones; times of ranks, which would say why, show nothing."
-    )
+    why = f"{hours} in steps that took longer than its own usual ones; no times of ranks say why."
     return Task(f"{run}: slow steps", why, "", view.link("/run", id=row["run_id"]), run)
 
 

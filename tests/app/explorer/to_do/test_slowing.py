@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import polars as pl
 from dash import html
 
+from app.explorer.questions import window_of
 from app.explorer.to_do import slowing
-from app.explorer.to_do.slowing import Slowing, slowed
+from app.explorer.to_do.slowing import ANOMALIES, Slowing, SlowSessions, slowed
 from tests.app.explorer.test_pages import components, words
 from tests.app.explorer.test_today import END, VIEW
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pytest
 
     from app.explorer.page import PageData
+    from app.window import Window
     from queries.reader import Reader
 
 SESSION = {"run_id": "pretrain", "session": "7", "cause": "node", "nodes": ["n5"], "lost_gpu_s": 3600.0 * 149,
@@ -77,10 +82,13 @@ def test_a_node_is_quoted_for_the_shell() -> None:
     assert "scontrol show node 'n5;reboot'" in words(made)
 
 
+SINCE = window_of(ANOMALIES, VIEW).since
+
+
 def data_of(sessions: list[str], runs: list[str]) -> PageData:
     """Sessions and runs that were slow, and no telemetry."""
     answers = {
-        "slow_sessions": [SESSION | {"run_id": name} for name in sessions],
+        "slow_sessions": SlowSessions([SESSION | {"run_id": name} for name in sessions], SINCE),
         "slow_runs": [RUN | {"run_id": name} for name in runs],
         "answered": SimpleNamespace(answer=SimpleNamespace(rows=pl.DataFrame(schema={"anomalous": pl.Boolean}))),
     }
@@ -97,3 +105,23 @@ def test_runs_whose_ranks_say_why_make_room_for_others() -> None:
 def test_how_an_address_splits_questions_is_not_for_today() -> None:
     view = replace(VIEW, params={"by-anomalies": "no such thing", "user": "alice"})
     assert slowing.slowing(data_of([], ["e"]), view).runs[0]["run_id"] == "e"
+
+
+def test_of_many_rank_times_only_the_last_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million an hour: a week is halved until it has no more than four million."""
+    window = window_of(ANOMALIES, VIEW)
+    read = []
+
+    def query(_: str, *, since: datetime, until: datetime, **__: object) -> pl.DataFrame:
+        return pl.DataFrame({"n_rows": [int(1e6 * (until - since) / timedelta(hours=1))]})
+
+    def times(_: object, within: Window) -> list[pl.DataFrame]:
+        read.append(within.until - within.since)
+        return []
+
+    monkeypatch.setattr(slowing, "rank_times", times)
+    found = slowing.slow_sessions(cast("Reader", SimpleNamespace(query=query)), window)
+    assert found == SlowSessions([], window.until - timedelta(hours=2.625))
+    assert read == [timedelta(hours=2.625)]
+    note = words(slowed(Slowing([SESSION], [], [], found.since), VIEW))
+    assert f"those since {VIEW.moment(found.since)} UTC." in note
