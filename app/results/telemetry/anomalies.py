@@ -119,10 +119,11 @@ def held_by(source: RowSource, window: Window, run_ids: list[str] | None = None)
         `frames.ATTEMPT_NODES` with a number of each attempt, and whether it is `meant`: of some runs, or all.
     """
     key = list(frames.ATTEMPT_KEY)
-    rows = frames.conform(source.query("attempt_nodes", cluster=window.cluster), frames.ATTEMPT_NODES)
-    since = pl.lit(begin_of(window.since.date()) - 2 * LOOKBACK, dtype=frames.TIME)  # its stored days depend on as many
-    until = pl.lit(begin_of(window.until.date()) + DAY, dtype=frames.TIME)
-    near = rows.filter((pl.col("started_at") < until) & (pl.col("ended_at").is_null() | (pl.col("ended_at") > since)))
+    since = begin_of(window.since.date()) - 2 * LOOKBACK  # its stored days depend on as many
+    until = begin_of(window.until.date()) + DAY
+    rows = source.query("attempt_nodes_in", cluster=window.cluster, since=since, until=until)
+    after = pl.col("ended_at").is_null() | (pl.col("ended_at") > frames.instant(since))
+    near = frames.conform(rows, frames.ATTEMPT_NODES).filter(after)
     numbers = near.select(key).unique(maintain_order=True).with_row_index("attempt").with_columns(meant=True)
     if run_ids is not None:
         joined = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id").is_in(run_ids))

@@ -7,7 +7,8 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from datetime import date as date_of
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -234,6 +235,23 @@ def test_unchanged_days_are_read_without_comparing(reader: Reader, monkeypatch: 
     compared = results.anomalies(reader, replace(WINDOW, until=NOW + timedelta(hours=1))).rows
     monkeypatch.delattr("app.results.telemetry.anomaly_days.digests")
     assert_frame_equal(results.anomalies(reader, WINDOW).rows, compared, check_exact=True)
+
+
+def test_what_was_held_long_before_or_after_is_not_read(reader: Reader) -> None:
+    day = timedelta(days=1)
+    assert results.held_by(reader, WINDOW)["job_id"].n_unique() == 2
+    early = replace(WINDOW, since=BEGIN - 2 * day, until=BEGIN - day)
+    late = replace(WINDOW, since=NOW + 2 * results.LOOKBACK + day, until=NOW + 2 * results.LOOKBACK + 2 * day)
+    asked = []
+
+    def query(name: str, **given: Any) -> pl.DataFrame:
+        asked.append(name)
+        return reader.query(name, **given)
+
+    noted = cast("Reader", SimpleNamespace(query=query))
+    for window in (early, late):
+        assert results.held_by(noted, window).is_empty()
+    assert set(asked) == {"attempt_nodes_in"}
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-_QUERIES: Final = ("gpu_busy_hours", "node_device_hours", "attempt_nodes")
+_QUERIES: Final = ("gpu_busy_hours", "node_device_hours", "attempt_nodes_in")
 
 _ABOUT: Final = (
     "Each busy hour of a GPU, port or mount is compared with the middle of what the same attempt held meanwhile (at"
