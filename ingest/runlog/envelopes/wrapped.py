@@ -106,9 +106,20 @@ def _whole(line: bytes, time: str, pieces: Pieces) -> bytes | None:
     except msgspec.DecodeError:
         return None
     text = entry.log.encode(errors="replace")
-    goes_on = len(text) >= DOCKERS_PIECE and not text.endswith(b"\n")
+    goes_on = _is_piece(entry.log, len(text)) and not text.endswith(b"\n")
     text = text if goes_on else text.rstrip()
     return pieces.whole(entry.stream.encode(), time.encode() + b" ", text.replace(b"\n", b"\r"), goes_on=goes_on)
+
+
+def _is_piece(text: str, size: int) -> bool:
+    """Whether a text of so many bytes has the length of a piece: each byte of a cut character became a sign of three.
+
+    What is longer was put together by a collector, which leaves line ends out: the next line is another.
+
+    >>> _is_piece("x" * DOCKERS_PIECE, DOCKERS_PIECE), _is_piece("x" * 20_000, 20_000)
+    (True, False)
+    """
+    return size - 2 * text.count("\N{REPLACEMENT CHARACTER}") <= DOCKERS_PIECE <= size
 
 
 def stamped(text: str, time: str) -> bytes:

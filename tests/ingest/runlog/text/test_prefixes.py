@@ -119,7 +119,16 @@ def test_lines_that_docker_cut_are_whole_again() -> None:
             pieces += [docker(n, text[place - 16_384 : place].decode(errors="replace"))]
             pieces += [docker(n, "a warning\n").replace("stdout", "stderr"), docker(n, text[place:].decode())]
         parsed = read("\n".join(pieces) + "\n", timezone=None, facts=FACTS)
-        assert values(parsed)[1:] == values(parsed_of(name, lines_of(name)))[1:], name
+        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
+
+
+def test_a_long_line_of_a_collector_is_no_piece_of_the_next() -> None:
+    """Fluent Bit leaves line ends out, and has put the pieces together."""
+    for name in FEW:
+        lines = [docker(n, line.rstrip("\n")) for n, line in enumerate(lines_of(name), 1)]
+        long = docker(1, "x" * 20_000)
+        parsed = read("\n".join(each for line in lines for each in (long, line)) + "\n", timezone=None, facts=FACTS)
+        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
