@@ -122,13 +122,14 @@ def test_lines_that_docker_cut_are_whole_again() -> None:
         assert values(parsed)[1:] == values(WHOLE[name])[1:], name
 
 
-def test_a_long_line_of_a_collector_is_no_piece_of_the_next() -> None:
-    """Fluent Bit leaves line ends out, and has put the pieces together."""
-    for name in FEW:
-        lines = [docker(n, line.rstrip("\n")) for n, line in enumerate(lines_of(name), 1)]
-        long = docker(1, "x" * 20_000)
-        parsed = read("\n".join(each for line in lines for each in (long, line)) + "\n", timezone=None, facts=FACTS)
-        assert values(parsed)[1:] == values(WHOLE[name])[1:], name
+@pytest.mark.parametrize(("length", "lines"), [(16_384, 1), (16_383, 2), (20_000, 2)])
+def test_only_a_line_of_the_length_of_a_piece_goes_on(length: int, lines: int) -> None:
+    """Fluent Bit leaves line ends out, and has put longer lines together."""
+    text = f"{docker(1, 'x' * length)}\n{docker(2, 'step 2')}\n".encode()
+    whole, last = b"".join(unwrapped([text])).decode().splitlines()
+    assert last.endswith("Z step 2") == (lines == 2)
+    assert last.endswith("xstep 2") == (lines == 1)
+    assert whole.count("x") == (length if lines == 2 else 0)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
