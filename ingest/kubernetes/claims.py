@@ -208,8 +208,8 @@ def _n_whole(devices: list[Device]) -> int:
 
 def _partition(device: Device) -> str:
     """How the model of a GPU ends of which the device is a partition."""
-    profile = device.attribute("partitionProfile")
-    return f"{PARTITION}{profile}" if device.attribute("type") == AMD_PARTITION else ""
+    profile = device.attribute("partitionProfile")  # none where the driver partitions GPUs when they are claimed
+    return f"{PARTITION}{profile}" if profile and device.attribute("type") == AMD_PARTITION else ""
 
 
 def _partitioned(whole: list[Device], devices: list[Device]) -> Decimal:

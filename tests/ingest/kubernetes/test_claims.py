@@ -155,6 +155,21 @@ def test_claimed_partitions_of_amd_gpus_are_parts(tmp_path: Path) -> None:
     assert read(tmp_path, "SELECT n_gpus::INT FROM nodes") == [(2,)]
 
 
+def test_gpus_that_are_partitioned_when_claimed_are_whole_ones(tmp_path: Path) -> None:
+    """AMD's driver offers each GPU in each of its modes; of a claimed one nothing tells the part."""
+
+    def mode(number: int, name: str) -> Object:
+        kind = "amdgpu" if name.startswith("spx") else "amdgpu-partition"
+        texts = {"type": kind, "productName": "MI300X", "resource.kubernetes.io/pciBusID": f"0000:0{number}:00.0"}
+        return {"name": f"gpu-{number}-{name}", "attributes": {k: {"string": v} for k, v in texts.items()}}
+
+    amd = offered(*(mode(number, name) for number in range(8) for name in ("dpx-nps2", "cpx-nps4")))
+    amd["spec"]["driver"] = "gpu.amd.com"
+    part = device("gpu-3-cpx-nps4", driver="gpu.amd.com") | {"consumedCapacity": {"partitions": "1"}}
+    assert held(tmp_path, node({"cpu": "8"}), amd, claim(part), claiming("a", ended=30)) == [None]
+    assert read(tmp_path, "SELECT n_gpus::INT, gpu_model FROM nodes") == [(8, "MI300X")]
+
+
 def test_slices_of_divided_gpus_are_counted_by_gpu(tmp_path: Path) -> None:
     parts = [
         {"name": f"m{number}", "attributes": {"type": {"string": "mig"}, "parentUUID": {"string": f"U{number % 2}"}}}
