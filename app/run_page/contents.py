@@ -233,14 +233,20 @@ NUMBERS: Final = r"\d+|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 
 
 def _gone_before(reader: Reader, choice: RunChoice, contents: RunContents) -> Row | None:
-    """The run that may be the same training before it was started again; None: none is called alike."""
+    """The run that may be the same training before it was started again; None: none is called alike.
+
+    Where a name is nothing but a number, such as that of a job, all others of the kind would be alike.
+    """
+    alike = re.sub(NUMBERS, "#", choice.run_id)
+    if not re.search(r"[^\W\d_]", alike):
+        return None
     return _row(
         reader.query(
             "run_gone_before",
             cluster=choice.cluster,
             run_id=choice.run_id,
             numbers=NUMBERS,
-            alike=re.sub(NUMBERS, "#", choice.run_id),
+            alike=alike,
             begin=contents.run["started_at"],
             first_step=contents.steps.first if contents.steps else 0,
         )

@@ -35,6 +35,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sparse": process("sparse", begin, range(5, 26), every=5)
         + process("sparse", begin + 100, range(25, 41), every=5),
         "middle": process("middle", begin, range(25, 41), every=5),
+        "job": process("41", begin, range(5, 26), every=5),
+        "next_job": process("42", begin + 100, range(25, 41), every=5),
         "version_0": process("logs/version_0", begin, range(5, 26), every=5),
         "version_1": process("logs/version_1", begin + 100, range(25, 41), every=5),
     }
@@ -78,3 +80,10 @@ def test_steps_in_no_log_are_counted_on_the_page(
     assert facts.startswith(begins)
     assert (": " in facts) == bool(others)
     assert all(text in facts for text in others)
+
+
+def test_a_number_alone_is_no_name_that_another_is_like(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "42", "--warehouse", str(warehouse)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the log begins at step 25: " in printed
+    assert "had come to step" not in printed
