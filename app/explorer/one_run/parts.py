@@ -111,11 +111,11 @@ def steps(data: RunPage, completed: Callable[[str], str]) -> Component:
 STEPS = "steps"
 """The chart of a run's steps."""
 
-STRETCH = 50
+BLOCK_STEPS = 50
 """Steps whose median is compared with that of all."""
 
 SLOW = 1.2
-"""From this many times the median on, a stretch of steps is called slow."""
+"""From this many times the median on, a block of steps is called slow."""
 
 
 def slow_words(rows: pl.DataFrame) -> str:
@@ -125,21 +125,22 @@ def slow_words(rows: pl.DataFrame) -> str:
         rows: `app.results.runs.runs.run_steps`.
     """
     kept = rows.filter(pl.col("kept").fill_null(value=True), pl.col("duration_s").is_not_null()).sort("ts")
-    if kept.height < 4 * STRETCH:
-        return "Too few steps to tell whether a stretch of them was slow."
+    if kept.height < 4 * BLOCK_STEPS:
+        return "Too few steps to tell whether some were slow for a while."
     usual = float(kept["duration_s"].median())  # type: ignore[arg-type]  # polars types median() broadly
-    stretches = (
+    blocks = (
         kept.with_row_index("_row")
-        .group_by(pl.col("_row") // STRETCH, maintain_order=True)
+        .group_by(pl.col("_row") // BLOCK_STEPS, maintain_order=True)
         .agg(pl.col("duration_s").median(), pl.col("ts").first(), pl.col("step").first(), last=pl.col("step").last())
     )
-    slow = stretches.filter(pl.col("duration_s") >= SLOW * usual)
+    slow = blocks.filter(pl.col("duration_s") >= SLOW * usual)
     if not usual or slow.is_empty():
-        return f"No stretch of {STRETCH} steps took {SLOW:g} times as long as usual."
+        return f"In no block of {BLOCK_STEPS} steps did the median step take {SLOW:g} times as long as usual."
     worst = slow.sort("duration_s", descending=True).row(0, named=True)
     return (
-        f"{slow.height:,} of {stretches.height:,} stretches of {STRETCH} steps took {SLOW:g} times as long as usual "
-        f"({formatting.measured(usual, 's')}) or more. The slowest: steps {worst['step']:,} to {worst['last']:,}, "
+        f"In {slow.height:,} of {blocks.height:,} blocks of {BLOCK_STEPS} steps the median step took {SLOW:g} times "
+        f"as long as usual ({formatting.measured(usual, 's')}) or more. The slowest: steps {worst['step']:,} to "
+        f"{worst['last']:,}, "
         f"{worst['duration_s'] / usual:.2g} times as long, from {headline_text.moment(worst['ts'])} UTC on."
     )
 

@@ -75,13 +75,17 @@ def steps(durations: list[float]) -> pl.DataFrame:
     return pl.DataFrame({"ts": at, "step": range(len(durations)), "duration_s": durations, "kept": True})
 
 
-def test_a_slow_stretch_of_steps_is_put_into_words() -> None:
+def test_a_slow_block_of_steps_is_put_into_words() -> None:
     told = slow_words(steps([2.0] * 400 + [5.0] * 50 + [2.0] * 150))
-    assert told.startswith("1 of 12 stretches of 50 steps took 1.2 times as long as usual (2 s) or more.")
+    assert told.startswith(
+        "In 1 of 12 blocks of 50 steps the median step took 1.2 times as long as usual (2 s) or more."
+    )
     assert "steps 400 to 449, 2.5 times as long, from 2026-10-01 00:06 UTC on" in told
-    assert slow_words(steps([2.0] * 400)) == "No stretch of 50 steps took 1.2 times as long as usual."
+    assert (
+        slow_words(steps([2.0] * 400)) == "In no block of 50 steps did the median step take 1.2 times as long as usual."
+    )
     assert "Too few steps" in slow_words(steps([2.0] * 100))
-    assert "No stretch" in slow_words(steps(([2.0] * 49 + [90.0]) * 8))
+    assert "In no block" in slow_words(steps(([2.0] * 49 + [90.0]) * 8))
 
 
 @pytest.mark.slow
