@@ -15,7 +15,7 @@ PARTS = ("app", "dashboards", "ingest", "metrics", "queries")
 BESIDE_A_MEDIAN = """
 import threading
 import polars as pl
-from app.explorer import costliest
+from app.explorer.to_do import costliest
 
 numbers = pl.Series([None if at % 9 == 0 else float(at * 7919 % 100_003) for at in range(300_000)])
 rows = pl.DataFrame({"category": ["lost", "stalled"] * 500})
