@@ -34,7 +34,7 @@ OF_GPUS: Final = re.compile(r"(^|[.-])gpu([.-]|$)")
 CLASS_OF_GPUS: Final = re.compile(r"(^|[.-])(v?gpu|mig)([.-]|$)")
 """The same for classes of devices: mig.nvidia.com is of the driver gpu.nvidia.com."""
 
-AMD_PARTITION: Final = "amdgpu-partition"
+PARTITION_TYPE: Final = "amdgpu-partition"
 """Type of AMD's devices that are partitions of a GPU; their names do not tell."""
 
 MIG_PARTS: Final = {0: 7, 5: 4, 9: 3, 14: 2, 15: 1, 19: 1, 20: 1}
@@ -209,7 +209,7 @@ def _n_whole(devices: list[Device]) -> int:
 def _partition(device: Device) -> str:
     """How the model of a GPU ends of which the device is a partition."""
     profile = device.attribute("partitionProfile")  # none where the driver partitions GPUs when they are claimed
-    return f"{PARTITION}{profile}" if profile and device.attribute("type") == AMD_PARTITION else ""
+    return f"{PARTITION}{profile}" if profile and device.attribute("type") == PARTITION_TYPE else ""
 
 
 def _partitioned(whole: list[Device], devices: list[Device]) -> Decimal:

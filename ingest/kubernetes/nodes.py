@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ingest.kubernetes.objects import KubernetesNode, Metadata, NodeCondition
 
 MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.nvidia.com/model")
-AMD_PARTITION: Final = "amd.com/compute-memory-partition"
+PARTITION_LABEL: Final = "amd.com/compute-memory-partition"
 """Label of AMD's node labeller: how all GPUs of the node are partitioned, such as cpx_nps4."""
 
 LABELLED: Final = re.compile(r"^\d{1,4}$")
@@ -125,7 +125,7 @@ def node_row(node: KubernetesNode, *, cluster: str) -> dict[str, Any]:
 
 def _model(meta: Metadata, capacity: Mapping[str, str | float]) -> str:
     """The model of its GPUs; partitions that the device plugin offers as whole GPUs are named at its end."""
-    model, partition = meta.label(*MODEL_LABELS) or "", meta.label(AMD_PARTITION)
+    model, partition = meta.label(*MODEL_LABELS) or "", meta.label(PARTITION_LABEL)
     offered = partition and quantity(capacity.get("amd.com/gpu", 0))
     return f"{model}{PARTITION}{partition}" if offered and share_of_a_gpu(partition or "") < 1 else model
 

@@ -184,7 +184,7 @@ def _unknown(rows: pl.DataFrame) -> pl.DataFrame:
     """Steps of bursts before which it is unknown since when they run: they keep their times, but took no known time."""
     first = pl.int_range(pl.len()).over("_group") == 0
     burst = pl.when(~first).then(pl.lit([], dtype=BURST))
-    return rows.select("_row", "at", burst=burst).cast(_PLACED)  # type: ignore[arg-type]
+    return rows.select("_row", "at", burst=burst).cast(_PLACED)  # type: ignore[arg-type]  # polars types the keys of a schema broadly
 
 
 def _sharing(rows: pl.DataFrame) -> pl.DataFrame:
@@ -198,4 +198,4 @@ def _sharing(rows: pl.DataFrame) -> pl.DataFrame:
         at=pl.col("_since").first() + (part * span).round().cast(pl.Int64),
         burst=pl.struct("step", "loss").slice(0, pl.len() - 1),
     )
-    return made.select(list(_PLACED)).cast(_PLACED)  # type: ignore[arg-type]
+    return made.select(list(_PLACED)).cast(_PLACED)  # type: ignore[arg-type]  # polars types the keys of a schema broadly
