@@ -8,6 +8,7 @@ import polars as pl
 from plotly.subplots import make_subplots
 
 from app.explorer.charts import figures
+from metrics.failures.exposure import OVER_128, POOLED
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -69,19 +70,17 @@ def left_out(rows: pl.DataFrame) -> str:
 def drawn_sizes(rows: pl.DataFrame) -> list[str]:
     """Sizes of which there is a curve, those of jobs of one size before mixed ones, in the order of the rows."""
     counts = {size: n for size, n in _failures(rows).items() if n >= FEWEST}
-    most = sorted(counts, key=lambda size: (_MIXED.index(size[:4]) if size[:4] in _MIXED else -1, -counts[size]))[
-        : len(CURVES)
-    ]
+    most = sorted(counts, key=lambda size: (_MIXED.get(size, 0), -counts[size]))[: len(CURVES)]
     return [size for size in counts if size in most]
 
 
-_MIXED: Final = ("over", "pool")
-"""How sizes begin that put jobs of several sizes together, the narrower one first."""
+_MIXED: Final = {OVER_128.label: 1, POOLED.label: 2}
+"""Sizes that put jobs of several sizes together, and their rank behind the others: the narrower one first."""
 
 
 def _of_size(size: str) -> str:
     """What a size is called in a sentence."""
-    return "all sizes" if size == "pooled" else size
+    return "all sizes" if size == POOLED.label else size
 
 
 def _curves(rows: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +100,7 @@ def _curve(made: go.Figure, points: pl.DataFrame, size: str, colour: str, mark: 
     ends = ["", *(_end(*each) for each in points.select("ci_low", "ci_high", "at_risk").iter_rows())]
     enough = points.filter(pl.col("at_risk") >= THIN).height + 1
     failures = int(points["n_failures"].sum())
-    label = f"{_of_size(size)}{'' if size == 'pooled' else ' GPUs'}, {failures:,} interrupted"
+    label = f"{_of_size(size)}{'' if size == POOLED.label else ' GPUs'}, {failures:,} interrupted"
     for part, dash in ((slice(0, enough), "solid"), (slice(enough - 1, None), "dot")):
         made.add_scatter(
             x=begin[part], y=values[part], customdata=ends[part], name=label, legendgroup=size,

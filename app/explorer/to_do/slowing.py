@@ -14,7 +14,7 @@ from app.explorer import components, wording
 from app.explorer.questions import Asked, ask, window_of
 from app.explorer.to_do.tasks import Task, listed
 from app.results import headline_text
-from app.results.steps.stragglers import rank_times
+from app.results.steps.stragglers import MOST_ROWS, rank_times
 from app.results.windows import ledger_sums
 from metrics.stragglers.sessions import session_stragglers
 
@@ -38,9 +38,6 @@ MOST: Final = 3
 
 LEAST_GPU_S: Final = 3600.0
 """GPU-seconds from which on slow steps are worth a word."""
-
-MOST_TIMES: Final = 4_000_000
-"""Rank times that the page reads, which take some five seconds; a week of a large cluster has many times more."""
 
 SHORTEST: Final = timedelta(hours=3)
 """Time that is looked at whatever the number of rank times."""
@@ -73,11 +70,11 @@ class SlowSessions(NamedTuple):
 
 
 def slow_sessions(source: Reader, window: Window) -> SlowSessions:
-    """Sessions whose ranks waited for the slowest: of the window, or of its last part with no more than `MOST_TIMES`.
+    """Sessions whose ranks waited for the slowest: of the window, or of its last part with no more than `MOST_ROWS`.
 
     Without what telemetry shows of their nodes, which takes as long again and is in `show stragglers`.
     """
-    while _n_times(source, window) > MOST_TIMES and window.until - window.since > SHORTEST:
+    while _n_times(source, window) > MOST_ROWS and window.until - window.since > SHORTEST:
         window = replace(window, since=window.since + (window.until - window.since) / 2)
     rows = session_stragglers(rank_times(source, window)).filter(pl.col("lost_gpu_s") > 0)
     return SlowSessions(rows.to_dicts(), window.since)
