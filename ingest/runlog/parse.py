@@ -106,7 +106,7 @@ class RunLog:
     sessions: pl.DataFrame
     events: pl.DataFrame
     rejects: pl.DataFrame
-    _account: Findings | None = None
+    _findings: Findings | None = None
 
     @property
     def height(self) -> int:
@@ -128,8 +128,8 @@ class RunLog:
         frames = {"run_sessions": self.sessions, "run_events": self.events}
         whole = len(log.sessions) + log.days.height + len(log.events)
         loaded = sum(frame.height for frame in frames.values()) + n_steps
-        account = self._account
-        n_foreign = 0 if account is None else account.n_duplicates + len(account.refused)
+        findings = self._findings
+        n_foreign = 0 if findings is None else findings.n_duplicates + len(findings.refused)
         return Parsed(
             source="runlog",
             clusters=frozenset(session.row["cluster"] for session in log.sessions),
@@ -137,13 +137,13 @@ class RunLog:
             rejects=self.rejects,
             rows_read=log.n_read + n_foreign,
             rows_loaded=loaded,
-            rows_duplicate=whole - loaded + (0 if account is None else account.n_duplicates),
+            rows_duplicate=whole - loaded + (0 if findings is None else findings.n_duplicates),
             rows_skipped=log.n_skipped,
             rows_rejected=self.rejects.height,
             columns=[],
             warnings=[
                 *damaged(log.n_damaged),
-                *([] if account is None else account.warnings),
+                *([] if findings is None else findings.warnings),
                 *log.warnings,
                 *_warnings(log),
             ],
@@ -160,7 +160,7 @@ def read_runlog(
     cluster_of_jobs: str | None = None,
     now: datetime | None = None,
     block: int = BLOCK,
-    account: Findings | None = None,
+    findings: Findings | None = None,
     ahead: bool = True,
 ) -> RunLog:
     """Read a run log, about `block` bytes at a time: of its steps only numbers are kept.
@@ -172,7 +172,7 @@ def read_runlog(
         cluster_of_jobs: of those among them that have a job id; `cluster` if None, unknown if empty.
         now: the time: lines of later are refused, and so are those of a session that begins later.
         block: so many bytes are read at a time, and as many more as the line goes on.
-        account: of the reader that made the run log of another framework's log.
+        findings: of the reader that made the run log of another framework's log.
         ahead: make blocks ahead, in a thread of their own: a small file is read in the time that this takes.
 
     Raises:
@@ -182,7 +182,7 @@ def read_runlog(
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
     lines = blocks(chunks, origin, block)
-    log = _read(prefetch_one(lines) if ahead else lines, ParsedLog(origin, cluster, of_jobs, latest_us), account)
+    log = _read(prefetch_one(lines) if ahead else lines, ParsedLog(origin, cluster, of_jobs, latest_us), findings)
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -190,10 +190,10 @@ def read_runlog(
         raise InputError(message)
     sessions = pl.DataFrame([session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
     events = conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)
-    return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
+    return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, findings), findings)
 
 
-def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: ParsedLog, account: Findings | None) -> ParsedLog:
+def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: ParsedLog, findings: Findings | None) -> ParsedLog:
     """Read all blocks of lines, and the steps that come as columns between them."""
     first = 1
     for block, n_damaged in blocks:
@@ -203,7 +203,7 @@ def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: ParsedLog, ac
                 keep_columns(log, block)
                 continue
             block = lines_of(block)  # noqa: PLW2901 - each is looked at
-        log.stated = {} if account is None else account.stated  # known once the beginning is read
+        log.stated = {} if findings is None else findings.stated  # known once the beginning is read
         lines = block.removesuffix(b"\n").split(b"\n")
         log.first_line = log.first_line or _first_text(block)
         base = len(log.sessions) - 1
@@ -239,12 +239,12 @@ def _warnings(log: ParsedLog) -> list[LoadWarning]:
     )
 
 
-def _rejects(log: ParsedLog, account: Findings | None) -> pl.DataFrame:
+def _rejects(log: ParsedLog, findings: Findings | None) -> pl.DataFrame:
     anyone = next(session.row["cluster"] for session in log.sessions)
     refused = log.refused
-    if account is not None:
+    if findings is not None:
         own = [(_line_of(raw, number), reason, raw, cluster) for number, reason, raw, cluster in refused]
-        refused = own + [(*one, None) for one in account.refused]
+        refused = own + [(*one, None) for one in findings.refused]
     rows = [
         {
             "cluster": cluster or anyone,

@@ -89,23 +89,23 @@ def ingest_files(
         binary = is_binary(source.head)
         own_cuts = (CutRecords if binary else CutLines)(cuts.get(source.name, ()))
         content = own_cuts.passed_on(source if binary else source.with_short_lines())
-        account = Findings()
+        findings = Findings()
         stated = replace(request, several=len(named_files) > 1, written_at=written_at)
-        chunks = chunks_of_run_log(content, source.name, stated, account)
+        chunks = chunks_of_run_log(content, source.name, stated, findings)
         try:
             log = read_runlog(
-                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account,
+                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, findings=findings,
                 ahead=not 0 < source.size <= SMALL,
             )  # fmt: skip
         except InputError as error:
             raise _with_cut(error, source) from None
-        account.warnings += _cut(source)
+        findings.warnings += _cut(source)
         return ReadLog(log, own_cuts, from_file(source.name), source.digest())
 
     def read_live(name: str) -> ReadLog:
         digest = hashlib.sha256()
         chunks = _counted(live.read_run(server_of_environment(), name, request), digest)
-        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Findings())
+        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, findings=Findings())
         return ReadLog(log, CutLines(()), from_file(name), digest.hexdigest())
 
     def is_wanted(path: str, name: str) -> bool:

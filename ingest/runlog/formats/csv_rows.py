@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-def csv_rows(blocks: Iterable[str], account: Findings) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(blocks: Iterable[str], findings: Findings) -> Iterator[tuple[int, dict[str, str]]]:
     """The cells of each row by their columns, with the number of its line; one of another width is refused.
 
     A heading may come again, with other columns: a process that goes on, or a second file behind the first.
 
     Args:
         blocks: whole lines; the heading comes first.
-        account: gets what is refused.
+        findings: gets what is refused.
 
     Raises:
         InputError: it is no CSV further down.
@@ -40,7 +40,7 @@ def csv_rows(blocks: Iterable[str], account: Findings) -> Iterator[tuple[int, di
                 yield number, dict(zip(header, row, strict=True))
             elif row:
                 raw = ",".join(row)[:RAW_LIMIT]
-                account.refused.append(RefusedLine(number, f"row of {len(row)} values, not {len(header)}", raw))
+                findings.refused.append(RefusedLine(number, f"row of {len(row)} values, not {len(header)}", raw))
         first += len(rows)
 
 

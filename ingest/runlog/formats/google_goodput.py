@@ -125,17 +125,17 @@ class _Job:
         self.lines.append(line | {"line": entry.line})
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The entries as a run log; what is no entry is refused."""
-    entries = sorted(_entries(chunks, account), key=lambda entry: entry.at)
+    entries = sorted(_entries(chunks, findings), key=lambda entry: entry.at)
     named = next((str(entry.fields["job_name"]) for entry in entries if entry.fields.get("job_name")), None)
     job = _Job(request.run_facts(run_id=named))
-    for entry in _distinct(entries, account):
+    for entry in _distinct(entries, findings):
         job.take(entry)
     yield from (msgspec.json.encode(line) + b"\n" for line in job.lines)
 
 
-def _distinct(entries: list[_GoodputEntry], account: Findings) -> Iterator[_GoodputEntry]:
+def _distinct(entries: list[_GoodputEntry], findings: Findings) -> Iterator[_GoodputEntry]:
     """Entries without those that repeat one: a log that was exported twice."""
     now: list[dict[str, Any]] = []
     at = None
@@ -143,22 +143,22 @@ def _distinct(entries: list[_GoodputEntry], account: Findings) -> Iterator[_Good
         now = now if entry.at == at else []
         at = entry.at
         if entry.fields in now:
-            account.n_duplicates += 1
+            findings.n_duplicates += 1
             continue
         now.append(entry.fields)
         yield entry
 
 
-def _entries(chunks: Iterable[bytes], account: Findings) -> list[_GoodputEntry]:
+def _entries(chunks: Iterable[bytes], findings: Findings) -> list[_GoodputEntry]:
     """All entries with a time; the others are refused, unless they are other output."""
     entries = []
-    for number, line, content in _objects(chunks, account):
+    for number, line, content in _objects(chunks, findings):
         fields = content.get("jsonPayload", content) if isinstance(content, dict) else None
         entry = _entry(fields, number) if isinstance(fields, dict) else None
         if entry is not None:
             entries.append(entry)
         elif ENTRY.search(line):
-            account.refused.append(RefusedLine(number, "goodput entry without a time", line.decode()[:RAW_LIMIT]))
+            findings.refused.append(RefusedLine(number, "goodput entry without a time", line.decode()[:RAW_LIMIT]))
     return entries
 
 
@@ -175,7 +175,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _objects(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, bytes, object]]:
+def _objects(chunks: Iterable[bytes], findings: Findings) -> Iterator[tuple[int, bytes, object]]:
     """Objects with the number of their line and its text: of an array (read as a whole), or one a line."""
     rest = iter(chunks)
     head = next(rest, b"")
@@ -190,7 +190,7 @@ def _objects(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, 
             if content is None and ENTRY.search(line):
                 is_cut = number == first + len(lines) - 1 and not block.endswith(b"\n")
                 reason = CUT if is_cut else "damaged goodput entry"
-                account.refused.append(RefusedLine(number, reason, line.decode()[:RAW_LIMIT]))
+                findings.refused.append(RefusedLine(number, reason, line.decode()[:RAW_LIMIT]))
             elif content is not None:
                 yield number, line, content
         first += len(lines)

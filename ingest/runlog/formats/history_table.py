@@ -48,7 +48,7 @@ _BETWEEN: Final = re.compile(r"[\s,\[\]]*")
 """What stands between the rows of a list, and around them."""
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The table as a run log.
 
     Raises:
@@ -56,11 +56,11 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Ite
     """
     names, steps, begun = Names(request.facts), ProcessSteps(tokens_of_step(request.facts)), False
     n_averaged = 0
-    for number, row in _rows(chunks, account):
+    for number, row in _rows(chunks, findings):
         logged = _point(row, names)
         if logged is None:
             if not _time(row):
-                account.refused.append(RefusedLine(number, "the row has no time", str(row)[:RAW_LIMIT]))
+                findings.refused.append(RefusedLine(number, "the row has no time", str(row)[:RAW_LIMIT]))
             continue
         lines = list(steps.of(logged))
         n_averaged += len(lines) if len(lines) > 1 else 0
@@ -75,7 +75,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Ite
             f"Its columns: {values}"
         )
     if n_averaged:
-        account.warnings.append(LoadWarning("steps_averaged", n_averaged))
+        findings.warnings.append(LoadWarning("steps_averaged", n_averaged))
 
 
 def _time(row: Mapping[str, object]) -> float | None:
@@ -91,32 +91,32 @@ def _point(row: Mapping[str, object], names: Names) -> Point | None:
     return point(names.chosen(row), round(step), moment)
 
 
-def _rows(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _rows(chunks: Iterable[bytes], findings: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The values of each row by their columns, with the number of its line; an empty cell has none."""
     blocks = (block.decode() for block, _ in clean_blocks(chunks, "history", _BLOCK))
     beginning = next(blocks, "")
     every = chain([beginning], blocks)
     if (opened := beginning.lstrip()[:1]) in {"{", "["}:
-        for number, row in (_of_json if opened == "{" else _of_list)(every, account):
+        for number, row in (_of_json if opened == "{" else _of_list)(every, findings):
             yield number, {name: value for name, value in row.items() if value is not None}
         return
-    for number, cells in csv_rows(every, account):
+    for number, cells in csv_rows(every, findings):
         yield number, {name: _value(each) for name, each in cells.items() if each != ""}
 
 
-def _of_json(blocks: Iterator[str], account: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _of_json(blocks: Iterator[str], findings: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in enumerate((line for block in blocks for line in block.splitlines()), 1):
         if not line.strip():
             continue
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.DecodeError, RecursionError):
-            account.refused.append(RefusedLine(number, "no row of JSON", line[:RAW_LIMIT]))
+            findings.refused.append(RefusedLine(number, "no row of JSON", line[:RAW_LIMIT]))
             continue
         yield number, row
 
 
-def _of_list(blocks: Iterator[str], account: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _of_list(blocks: Iterator[str], findings: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The rows of a list, with their numbers in it; one that is cut or damaged is refused, and those behind it read."""
     number, rest, ended = 0, "", False
     while rest or not ended:
@@ -129,12 +129,12 @@ def _of_list(blocks: Iterator[str], account: Findings) -> Iterator[tuple[int, Ma
                 if isinstance(row, dict):
                     yield number, row
                 else:
-                    account.refused.append(RefusedLine(number, "no row of JSON", raw[:RAW_LIMIT]))
+                    findings.refused.append(RefusedLine(number, "no row of JSON", raw[:RAW_LIMIT]))
         except BrokenTextError as error:
             rest = text[error.at :]
         if rest and (ended or len(rest) > _LONGEST_ROW):
             number += 1
-            account.refused.append(RefusedLine(number, "no row of JSON", rest[:RAW_LIMIT]))
+            findings.refused.append(RefusedLine(number, "no row of JSON", rest[:RAW_LIMIT]))
             rest = rest[behind.end() - 1 :] if (behind := _NEXT_ROW.search(rest)) else ""
 
 

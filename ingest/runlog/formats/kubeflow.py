@@ -41,7 +41,7 @@ def recognise(head: bytes) -> bool:
     return bool(_KIND.search(head) and _STATUS.search(head))
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The jobs as a run log; one without a trainer's status is refused."""
     data = b"".join(chunks)
     if len(data) > _LARGEST:
@@ -50,7 +50,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Ite
         lines = _lines(job, request, number)
         if not lines:
             raw = json.dumps(job)[:RAW_LIMIT]
-            account.refused.append(RefusedLine(number, "TrainJob without status.trainerStatus.lastUpdatedTime", raw))
+            findings.refused.append(RefusedLine(number, "TrainJob without status.trainerStatus.lastUpdatedTime", raw))
         yield from (msgspec.json.encode(line) + b"\n" for line in lines)
 
 

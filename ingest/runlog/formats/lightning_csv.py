@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 _BLOCK: Final = 1 << 23
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The file as a run log."""
     rows: list[Logged] = []
     names = Names(request.facts)
-    for number, values in _rows(chunks, account):
+    for number, values in _rows(chunks, findings):
         one = point(names.chosen(values), None, 0.0)
         if one is None or (one.loss is None and one.step_time is None):
             continue
@@ -49,16 +49,16 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Ite
     if not rows:
         raise InputError("metrics.csv without a loss or the time of a step; name its column: --set loss_key=NAME")
     known = f"it records {counted(len(rows), 'row')} of steps {rows[0].step} to {rows[-1].step}"
-    yield from place_rows(rows, request, account, title="metrics.csv of Lightning", known=known)
+    yield from place_rows(rows, request, findings, title="metrics.csv of Lightning", known=known)
 
 
-def _rows(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, Mapping[str, float]]]:
+def _rows(chunks: Iterable[bytes], findings: Findings) -> Iterator[tuple[int, Mapping[str, float]]]:
     """The values of each row by their columns, with its line; one of another width, or cut, is refused."""
-    for number, cells in csv_rows(_whole_rows(chunks, account), account):
+    for number, cells in csv_rows(_whole_rows(chunks, findings), findings):
         yield number, {name: value for name, text in cells.items() if (value := _number(text)) is not None}
 
 
-def _whole_rows(chunks: Iterable[bytes], account: Findings) -> Iterator[str]:
+def _whole_rows(chunks: Iterable[bytes], findings: Findings) -> Iterator[str]:
     """The text up to the last end of a row: CSVLogger ends every row."""
     first = 1
     for block, _ in clean_blocks(chunks, "metrics.csv", _BLOCK):
@@ -68,7 +68,7 @@ def _whole_rows(chunks: Iterable[bytes], account: Findings) -> Iterator[str]:
         yield whole + end
         first += (whole + end).count("\n")
         if cut.strip():
-            account.refused.append(RefusedLine(first, CUT, cut[:RAW_LIMIT]))
+            findings.refused.append(RefusedLine(first, CUT, cut[:RAW_LIMIT]))
 
 
 _OF_LITGPT: Final = (

@@ -174,43 +174,45 @@ class _MlperfSession:
         return None if self.batch is None or length is None else self.batch * length
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """An MLPerf log, as it comes, as a run log; of its other output nothing is kept."""
-    yield from _translated(chunks, request.run_facts(), account, prevails=request.facts_prevail).chunks()
+    yield from _translated(chunks, request.run_facts(), findings, prevails=request.facts_prevail).chunks()
 
 
-def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Findings, *, prevails: bool) -> Translation:
+def _translated(
+    chunks: Iterable[bytes], facts: Mapping[str, Any], findings: Findings, *, prevails: bool
+) -> Translation:
     log = _MlperfLog(Translation())
-    for place, number, entry in _in_time(_entries(chunks, account)):
+    for place, number, entry in _in_time(_entries(chunks, findings)):
         try:
             log.take(place, entry)
         except (ValueError, OverflowError) as error:
             text = msgspec.json.encode(entry).decode(errors="replace")[:RAW_LIMIT]
-            account.refused.append(RefusedLine(number, f"a number that cannot be used: {error}", text))
+            findings.refused.append(RefusedLine(number, f"a number that cannot be used: {error}", text))
     log.close(facts, prevails=prevails)
-    account.refused += log.refused
-    account.n_duplicates += log.repeated
+    findings.refused += log.refused
+    findings.n_duplicates += log.repeated
     if log.averaged:
-        account.warnings.append(LoadWarning("steps_averaged", log.averaged))
+        findings.warnings.append(LoadWarning("steps_averaged", log.averaged))
     if log.not_taken:
-        account.warnings.append(LoadWarning("stated_not_taken", None, ", ".join(sorted(log.not_taken))))
+        findings.warnings.append(LoadWarning("stated_not_taken", None, ", ".join(sorted(log.not_taken))))
     untimed = log.untimed()
     if untimed:
-        account.warnings.append(LoadWarning("step_times_unknown", untimed.total(), ", ".join(sorted(untimed))))
+        findings.warnings.append(LoadWarning("step_times_unknown", untimed.total(), ", ".join(sorted(untimed))))
     return log.out
 
 
-def _entries(chunks: Iterable[bytes], account: Findings) -> Iterator[tuple[int, _MlperfEntry]]:
-    """The entries of a log with the numbers of their lines; the account gets the lines that cannot be read."""
+def _entries(chunks: Iterable[bytes], findings: Findings) -> Iterator[tuple[int, _MlperfEntry]]:
+    """The entries of a log with the numbers of their lines; the findings get the lines that cannot be read."""
     for number, line in _marked(chunks):
         try:
             entry = _entry(line[line.find(MARK) + len(MARK) :])
             microseconds("time_ms / 1000", entry.time_ms / 1000)
         except RefusedLineError as error:
-            account.refused.append(RefusedLine(number, str(error), line.decode(errors="replace")[:RAW_LIMIT]))
+            findings.refused.append(RefusedLine(number, str(error), line.decode(errors="replace")[:RAW_LIMIT]))
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
             reason = CUT if "truncated" in str(error) else f"not JSON: {error}"
-            account.refused.append(RefusedLine(number, reason, line.decode(errors="replace")[:RAW_LIMIT]))
+            findings.refused.append(RefusedLine(number, reason, line.decode(errors="replace")[:RAW_LIMIT]))
         else:
             yield number, entry
 

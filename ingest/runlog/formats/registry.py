@@ -59,7 +59,7 @@ def is_binary(head: bytes) -> bool:
 
 
 def chunks_of_run_log(
-    chunks: Iterable[bytes], name: str, request: LogRequest, account: Findings
+    chunks: Iterable[bytes], name: str, request: LogRequest, findings: Findings
 ) -> Iterator[bytes | pl.DataFrame]:
     """A log of any format as a run log, of which many steps may come as columns (`ingest.runlog.columns`).
 
@@ -67,7 +67,7 @@ def chunks_of_run_log(
         chunks: the log; a run log is passed on as it comes.
         name: of its file; a log that names no run gets it, without its endings, as run id.
         request: what the log does not record.
-        account: gets what is to be reported besides the run log.
+        findings: gets what is to be reported besides the run log.
 
     Raises:
         InputError: the log cannot be placed in time.
@@ -85,11 +85,11 @@ def chunks_of_run_log(
     if form is None and not is_run_log(head[:HEAD]):
         form, rest = _further(head, rest, named)
     if form is not None:
-        yield from form.read(_chained(head, rest), named, account)
+        yield from form.read(_chained(head, rest), named, findings)
     elif is_run_log(head[:HEAD]):
-        yield from _own(head, rest, request, account)
+        yield from _own(head, rest, request, findings)
     else:
-        yield from _text(head, rest, named, account)
+        yield from _text(head, rest, named, findings)
 
 
 def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -162,18 +162,20 @@ def may_be_run_log(head: bytes) -> bool:
     return is_run_log(head) or key is None or key[2] == b"" or key[1] in _OWN_KEYS
 
 
-def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """A run log, as it comes; what it lacks is taken from the facts that are stated."""
-    account.stated = dict(request.facts)
+    findings.stated = dict(request.facts)
     yield head
     yield from rest
 
 
-def _text(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Findings) -> Iterator[bytes | pl.DataFrame]:
+def _text(
+    head: bytes, rest: Iterator[bytes], request: LogRequest, findings: Findings
+) -> Iterator[bytes | pl.DataFrame]:
     """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 
-    made = read_text(_chained(head, rest), request, account)
+    made = read_text(_chained(head, rest), request, findings)
     yield from [head] if made is None else made
 
 

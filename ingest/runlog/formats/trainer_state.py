@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _LARGEST: Final = 1 << 30
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The state as a run log."""
     history = _history(chunks)
     losses = [(n, entry) for n, entry in enumerate(history, 1) if "loss" in entry and _step(entry) is not None]
     if not losses:
         raise InputError("trainer_state.json without a step in its log_history")
-    account.refused += [
+    findings.refused += [
         RefusedLine(n, "entry of a loss without the number of its step", json.dumps(entry)[:RAW_LIMIT])
         for n, entry in enumerate(history, 1)
         if "loss" in entry and _step(entry) is None
@@ -53,11 +53,11 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Ite
         before = entry
     rows = _with_ends(_from_first(rows), shares)
     if shares and request.begin is not None:
-        account.warnings.append(LoadWarning("time_shared", rows[-1].step, f"{sum(one.seconds for one in shares):.0f}"))
+        findings.warnings.append(LoadWarning("time_shared", rows[-1].step, f"{sum(one.seconds for one in shares):.0f}"))
     known = f"it records {len(losses)} losses up to step {last}"
     if back:
         known += f", and goes back from step {back[0]} to {back[1]}, so it has entries of several processes"
-    yield from place_rows(rows, request, account, title="trainer_state.json", known=known)
+    yield from place_rows(rows, request, findings, title="trainer_state.json", known=known)
 
 
 class _Share(NamedTuple):

@@ -42,14 +42,14 @@ class Logged(NamedTuple):
 
 
 def place_rows(
-    rows: Sequence[Logged], request: LogRequest, account: Findings, *, title: str, known: str
+    rows: Sequence[Logged], request: LogRequest, findings: Findings, *, title: str, known: str
 ) -> Iterator[bytes]:
     """The run log of rows without times: one behind the other from `--begin` on.
 
     Args:
         rows: in the order of their steps.
         request: when the log begins.
-        account: gets the warnings.
+        findings: gets the warnings.
         title: what the log is, for messages.
         known: what the log records, for the message that it has no times.
 
@@ -80,9 +80,9 @@ def place_rows(
             yield _line(step | {"loss": row.loss if number == row.step else None, "line": row.line})
             cursor += length
         total += n
-    account.warnings.append(LoadWarning("times_reckoned", total))
+    findings.warnings.append(LoadWarning("times_reckoned", total))
     if n_far:
-        account.warnings.append(LoadWarning("steps_far_apart", n_far))
+        findings.warnings.append(LoadWarning("steps_far_apart", n_far))
 
 
 def _with_steps(rows: Iterable[Logged]) -> Iterator[tuple[Logged, int | None]]:

@@ -32,7 +32,7 @@ ROW = st.fixed_dictionaries(
 
 
 def parsed(*chunks: bytes | pl.DataFrame) -> Parsed:
-    log = read_runlog(chunks, origin="train.log", account=Findings())
+    log = read_runlog(chunks, origin="train.log", findings=Findings())
     days = [rows for _, _, rows in log.days()]
     steps = pl.concat(days).sort("ts", "step") if days else empty(STEPS)
     return log.parsed(steps.height, steps)

@@ -35,10 +35,10 @@ def read(
     """A log as the loader reads it, in chunks of so many bytes."""
     data = text if isinstance(text, bytes) else text.encode()
     request = LogRequest({"cluster": "c", **(facts or {})}, timezone, begin, formats=formats, **stated)
-    account = Findings()
+    findings = Findings()
     pieces = [data[at : at + chunk] for at in range(0, len(data), chunk)] or [b""]
-    lines = chunks_of_run_log(pieces, "train.log", request, account)
-    log = read_runlog(lines, origin="train.log", account=account)
+    lines = chunks_of_run_log(pieces, "train.log", request, findings)
+    log = read_runlog(lines, origin="train.log", findings=findings)
     days = [rows for _, _, rows in log.days()]
     steps = pl.concat(days).sort("ts", "step") if days else empty(STEPS)
     return log.parsed(steps.height, steps)

@@ -41,13 +41,15 @@ SLICE: Final = 100_000
 """Steps that are written at a time."""
 
 
-def read_text(chunks: Iterable[bytes], request: LogRequest, account: Findings) -> Iterator[bytes | pl.DataFrame] | None:
+def read_text(
+    chunks: Iterable[bytes], request: LogRequest, findings: Findings
+) -> Iterator[bytes | pl.DataFrame] | None:
     """A log of a text format as chunks of a run log, steps as columns (`ingest.runlog.columns`); None if it is blank.
 
     Args:
         chunks: the log.
         request: what it does not record.
-        account: gets the damaged lines, the number of repeated ones, and warnings.
+        findings: gets the damaged lines, the number of repeated ones, and warnings.
 
     Raises:
         UnrecognisedInputError: no format has a step in it.
@@ -68,15 +70,15 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Findings) -
             f"{name}: a log of {found.form.title}, whose format has a mistake: {found.form.mistake}"
         )
     request = _with_first_date(found, request)
-    records = _counted(found, request, account)
+    records = _counted(found, request, findings)
     if request.several and request.begin is not None and not records.is_timed:
         raise UntimedError(begin_of_several(f"{name}: a log of {found.form.title}"))
     timeline = _timeline(found, records, request, name)
     _add_driver(timeline, found.driver)
     steps = timeline.steps
-    _report(found, timeline, account)
+    _report(found, timeline, findings)
     if records.bursts.is_often:
-        account.warnings.append(LoadWarning("steps_in_bursts", records.bursts.n_steps))
+        findings.warnings.append(LoadWarning("steps_in_bursts", records.bursts.n_steps))
     if not steps.height:
         if timeline.unnumbered and not timeline.unplaced:
             raise UntimedError(_unnumbered(name, found, min(timeline.unnumbered)))
@@ -100,8 +102,8 @@ class _Records(NamedTuple):
     bursts: Bursts
 
 
-def _counted(found: FormatScan, request: LogRequest, account: Findings) -> _Records:
-    """The records that count, with their times; the account gets how many of the others there are.
+def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Records:
+    """The records that count, with their times; the findings get how many of the others there are.
 
     All records are in memory at once only where several ranks print, a copy of the log may be in it, or its lines are
     not in the order of time.
@@ -119,7 +121,7 @@ def _counted(found: FormatScan, request: LogRequest, account: Findings) -> _Reco
         order.take(times.of(part))
         authors |= writers(part, found.form)
     if copies.may_be or len(authors) > 1:
-        own = _of_one_rank(found, request, account)
+        own = _of_one_rank(found, request, findings)
         order = LineOrder(found.form)
         order.take(own)
     elif order.is_plain:
@@ -128,28 +130,28 @@ def _counted(found: FormatScan, request: LogRequest, account: Findings) -> _Reco
         own = pl.concat(timed())
     if order.is_mixed:
         records = in_order(own, found.form)
-        account.n_duplicates += own.height - records.height
-        account.warnings.append(LoadWarning("order_unknown"))
+        findings.n_duplicates += own.height - records.height
+        findings.warnings.append(LoadWarning("order_unknown"))
     else:
         records = own if order.is_plain else _in_time(own)
     last_lines = dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows()) if len(authors) > 1 else {}
     return _Records(lambda: bursts.spread(records.iter_slices(SLICE)), order.is_timed, last_lines, bursts)
 
 
-def _of_one_rank(found: FormatScan, request: LogRequest, account: Findings) -> pl.DataFrame:
+def _of_one_rank(found: FormatScan, request: LogRequest, findings: Findings) -> pl.DataFrame:
     """The records without copies, those of other runs, and those that repeat another rank's, with their times.
 
-    The account gets how many were left out.
+    The findings get how many were left out.
     """
     every = found.records()
     single = without_copies(every, found.form)
     own, apart = of_one_run(single, found.form)
     ours = of_one_rank(own, found.form)
-    account.n_duplicates += every.height - ours.height
+    findings.n_duplicates += every.height - ours.height
     if single.height < every.height:
-        account.warnings.append(LoadWarning("log_repeated", every.height - single.height))
+        findings.warnings.append(LoadWarning("log_repeated", every.height - single.height))
     if apart:
-        account.warnings.append(
+        findings.warnings.append(
             LoadWarning("runs_in_turn", sum(apart.values()), commands_for(sorted(apart), request.file))
         )
     return Times(request, request.file, found.stamps).of(ours)
@@ -189,28 +191,28 @@ def _add_driver(timeline: Timeline, version: str | None) -> None:
         )
 
 
-def _report(found: FormatScan, timeline: Timeline, account: Findings) -> None:
+def _report(found: FormatScan, timeline: Timeline, findings: Findings) -> None:
     """Everything that a person should know."""
     title, counts = found.form.title, timeline.counts
-    account.refused += found.refused
-    account.refused += [
+    findings.refused += found.refused
+    findings.refused += [
         RefusedLine(line, f"step of {title} without a time: {_WITHOUT_TIME}", "") for line in timeline.unplaced
     ]
-    account.refused += [
+    findings.refused += [
         RefusedLine(line, f"step of {title} without a number: no progress bar alone behind it has one", "")
         for line in timeline.unnumbered
     ]
-    account.n_duplicates += counts["duplicates"]
+    findings.n_duplicates += counts["duplicates"]
     if counts["averaged"]:
-        account.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
+        findings.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
     if found.step_lines is not None and found.step_lines.n_estimated:
-        account.warnings.append(LoadWarning("durations_of_micro_batches", found.step_lines.n_estimated))
+        findings.warnings.append(LoadWarning("durations_of_micro_batches", found.step_lines.n_estimated))
     if counts["reckoned"]:
-        account.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
+        findings.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
     if counts["overlaps"]:
-        account.warnings.append(LoadWarning("writers_overlap", counts["overlaps"]))
+        findings.warnings.append(LoadWarning("writers_overlap", counts["overlaps"]))
     if timeline.steps.height and not timeline.steps.has_tokens:
-        account.warnings.append(LoadWarning("tokens_unknown", None, title))
+        findings.warnings.append(LoadWarning("tokens_unknown", None, title))
 
 
 _WITHOUT_TIME: Final = "neither its line nor a line before it has one"
