@@ -64,7 +64,7 @@ def read_text(
     if not found.has_steps:
         if sample.first is None:
             return None
-        raise unknown_text(name, scans, sample.first, sample.candidates)
+        raise unknown_text(name, scans, sample)
     if found.form.mistake:
         raise FormatMistakeError(
             f"{name}: a log of {found.form.title}, whose format has a mistake: {found.form.mistake}"

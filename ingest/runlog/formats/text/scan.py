@@ -21,6 +21,7 @@ from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
 from ingest.runlog.formats.text.collected import Collected, own_texts
 from ingest.runlog.formats.text.step_lines import StepLineWriter
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
+from ingest.runlog.formats.text.unreadable import PATTERN
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
 from ingest.runlog.text_format import DURATIONS, NUMBERS
@@ -272,15 +273,24 @@ def _columns(name: str) -> tuple[str, ...]:
 
 @dataclass
 class Sample:
-    """Lines of a log that a message shows: the first that is not blank, and the first ones that look like steps."""
+    """Lines of a log that a message shows.
+
+    Attributes:
+        first: the first that is not blank.
+        candidates: the first ones that look like steps.
+        unreadable: the first one that counts steps in a way that is not read (`unreadable.PATTERN`).
+    """
 
     first: str | None = None
+    unreadable: str | None = None
     candidates: list[str] = field(default_factory=list)
 
     def take(self, lines: pl.DataFrame) -> None:
         """Look at lines until there are both."""
         if self.first is None:
             self.first = next(iter(lines["text"].filter(lines["text"].str.contains(r"\S")).head(1)), None)
+        if self.unreadable is None:
+            self.unreadable = next(iter(lines["text"].filter(lines["text"].str.contains(PATTERN)).head(1)), None)
         if not self.candidates:
             self.candidates = _alike(lines["text"].filter(lines["text"].str.contains(_LIKE_A_STEP)))
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from ingest.errors import UnrecognisedInputError, shorten
 from ingest.runlog.formats.text.scan import HELD_OUT, scan_lines
+from ingest.runlog.formats.text.unreadable import advice
 from ingest.runlog.text_format import FormatError, parse_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ingest.runlog.formats.text.scan import FormatScan
+    from ingest.runlog.formats.text.scan import FormatScan, Sample
 
 _STEP: Final = re.compile(r"(?i)(\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12})\d+")
 _LOSS: Final = re.compile(r"(?i)([\w/]*loss[\"']?(?:\s+train)?\s*[:=]?\s*)(?:[-+]?\d[\w.+-]*|nan)")
@@ -28,35 +29,25 @@ _TIME: Final = re.compile(
 )
 
 
-def unknown_text(
-    name: str, scans: Sequence[FormatScan], shown: str, candidates: Sequence[str]
-) -> UnrecognisedInputError:
+def unknown_text(name: str, scans: Sequence[FormatScan], sample: Sample) -> UnrecognisedInputError:
     """The error for a text without steps.
 
     Args:
         name: of the log.
         scans: what each format has found in it.
-        shown: the first line that is not blank.
-        candidates: lines like each other that look like steps.
+        sample: lines of the log; the first is there.
     """
     parts = [
-        f"{name}: no log that is known: no line in it is a step of training. It begins with\n  {shorten(shown)}",
+        f"{name}: no log that is known: no line in it is a step of training. It begins with\n"
+        f"  {shorten(sample.first or '')}",
         "Looked for: run logs as the recorder writes them, MLPerf's :::MLLOG, W&B and TensorBoard (or tables "
         "exported from them: _step,_timestamp,... and Wall time,Step,Value), Google's goodput log, "
         f"Lightning's metrics.csv, trainer_state.json, and what is printed by {', '.join(_titles(scans))}.",
         *_nearest(scans),
-        *([_OF_BARS] if _BAR.search(shown) else []),
-        _way_out(candidates),
+        *([advice(sample.unreadable)] if sample.unreadable else []),
+        _way_out(sample.candidates),
     ]
     return UnrecognisedInputError("\n".join(parts))
-
-
-_BAR: Final = re.compile(r"^(?P<title>[^|]*?)\d{1,3}%\|[^|]*\| \d+/\d+ \[[\d:]+<")
-_OF_BARS: Final = (
-    "It is a progress bar (OpenRLHF and ColossalAI draw such ones): it counts the batches of one epoch, of which\n"
-    "several may be one step, and begins anew with the next. Load what the loop logs of its steps instead: its\n"
-    "TensorBoard folder (--use_tensorboard, --tensorboard_dir) or W&B's (WANDB_MODE=offline)"
-)
 
 
 def _titles(scans: Iterable[FormatScan]) -> list[str]:

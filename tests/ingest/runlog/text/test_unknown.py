@@ -29,7 +29,7 @@ LINES = {
 
 
 SINCE_THE_BEGINNING = [
-    ("step:{n}/9 train_time:{ms}ms step_avg:2000.00ms", "elapsed"),
+    ("step:{n}/9 ran_time:{ms}ms step_avg:2000.00ms", "elapsed"),
     ("iter {n} loss 2.5 elapsed: {ms} ms", "elapsed"),
     ("iter {n} loss 2.5 elapsed {s}.0 s", "elapsed"),
     ("iter {n} loss 2.5 elapsed {s}.0 s, step time 2.0 s", "duration_s"),
@@ -104,6 +104,21 @@ def test_a_bar_of_an_epoch_is_answered_with_other_logs(title: str) -> None:
     bars = "".join(f"\r{title}:  {n}%|##   | {n}/40 [00:0{n}<02:00,  3.00s/it, gpt_loss=2.5]" for n in range(1, 9))
     with pytest.raises(UnrecognisedInputError, match=r"counts the batches of one epoch(?s:.*)TensorBoard"):
         read(bars, begin=DAY)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (
+            "INFO:levanter.tracker:Progress on:train 1.23kit/10.0kit rate:2.0s/it elapsed:41:00 postfix:loss=2.5",
+            "round",
+        ),
+        ("========================= Step 3/100 =========================", "NeMo-RL"),
+    ],
+)
+def test_unreliable_numbers_are_answered_with_other_logs(line: str, why: str) -> None:
+    with pytest.raises(UnrecognisedInputError, match=rf"{why}(?s:.*)W&B"):
+        read(f"loading data\n{line}\n  • Loss: 0.1234\n", begin=DAY)
 
 
 def test_no_entry_is_made_of_a_line_without_a_step() -> None:
