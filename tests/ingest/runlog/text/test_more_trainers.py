@@ -142,3 +142,51 @@ def test_dictionaries_of_axolotl_and_trl_are_the_trainers(more: str) -> None:
         )
     parsed = read(text, begin=EIGHT)
     assert steps(parsed) == [(step, 28800 + 4 * (step - 1), 4.0) for step in range(1, 9)]
+
+
+def test_trl_counts_tokens_of_fine_tuning_only() -> None:
+    """It counts from the begin of a process; GRPO counts generated tokens, too, and rounded ones tell nothing."""
+
+    def log(tokens: str, steps_done: range, behind: str = "'mean_token_accuracy': 0.5") -> str:
+        bar = "\r  {n}%|#| {n}/99 [00:{s:02d}<06:36,  4.00s/it]"
+        line = f"{bar}\n{{{{'loss': 2.5, 'num_tokens': {{t}}, {{b}}, 'epoch': 0.1}}}}\n{bar}"
+        return "".join(line.format(n=n, s=4 * n, t=tokens.format(n), b=behind) for n in steps_done)
+
+    began = "***** Running training *****\n"
+    resumed = f"{began}  Continuing training from global step 3\n{log('1{0}00.0', range(4, 7))}"
+    parsed = read(began + log("{0}000.0", range(1, 6)) + resumed, begin=EIGHT)
+    assert parsed.frames["steps"]["step"].to_list() == [1, 2, 3, 4, 5, 4, 5, 6]
+    assert parsed.frames["steps"]["tokens"].to_list() == [1000.0] * 5 + [None, 100.0, 100.0]
+    for other in (log("{0}000.0", range(1, 6), "'completions/mean_length': 9.5"), log("'{0}.5e+04'", range(1, 6))):
+        assert read(began + other, begin=EIGHT).frames["steps"]["tokens"].to_list() == [None] * 5
+
+
+def test_steps_of_slime_are_those_of_the_actor() -> None:
+    line = "(MegatronTrainRayActor pid=4711) [2026-10-01 08:00:{:02d}] {}\n"
+    text = ""
+    for step in range(4):
+        text += line.format(4 * step, f"model.py:690 - step {step}: {{'train/loss': 0.5, 'train/step': {step}}}")
+        text += line.format(4 * step, f"model.py:690 - critic-step {step}: {{'train/critic-loss': 9.5}}")
+        text += line.format(4 * step, f"train_metric_utils.py:44 - perf {step}: {{'perf/step_time': 4.0}}")
+    text += line.format(12, "timer.py:24 - Timer save_model start")
+    text += line.format(20, "timer.py:32 - Timer save_model end (elapsed: 8.0s)")
+    text += line.format(24, "model.py:690 - step 4: {'train/loss': 0.5, 'train/step': 4}")
+    parsed = read(text)
+    assert steps(parsed)[1:] == [(1, 28800, 4.0), (2, 28804, 4.0), (3, 28808, 4.0), (4, 28820, 4.0)]
+    assert parsed.frames["steps"]["loss"].to_list() == [0.5] * 5
+    assert events(parsed) == [("checkpoint_save", 3, 28812, 28820)]
+    assert parsed.frames["run_events"]["durable_at"].to_list() == [None]
+
+
+def test_modded_nanogpt_times_steps_without_validation() -> None:
+    text = "step:0/9 val_loss:10.8 train_time:0ms step_avg:nanms\n"
+    text += "".join(f"step:{n}/9 train_time:{500 * n}ms step_avg:nanms\n" for n in (1, 2, 3))
+    text += "".join(f"step:{n}/9 train_loss:2.5 train_time:{250 * (n - 3)}ms step_avg:250.00ms\n" for n in (4, 5))
+    text += "step:5/9 val_loss:4.36 train_time:500ms step_avg:250.00ms\n"
+    text += "step:6/9 train_loss:2.5 train_time:750ms step_avg:250.00ms\n"
+    parsed = read(text, begin=EIGHT)
+    expected = [(2, 28800.5, 0.5), (3, 28801, 0.5), (4, 28801.5, 0.25), (5, 28801.75, 0.25), (6, 28802, 0.25)]
+    assert steps(parsed)[1:] == expected
+    assert parsed.frames["steps"]["loss"].to_list() == [None] * 3 + [2.5] * 3
+    stamped = "".join(f"2026-10-01T08:00:0{2 * n}Z {line}\n" for n, line in enumerate(text.splitlines()[4:]))
+    assert ("eval", 5, 28802, 28804) in events(read(stamped))

@@ -72,6 +72,13 @@ LINES: dict[str, list[str]] = {
         '{{"current_steps": {n}, "total_steps": 150, "loss": 1.7, "lr": 4.5e-05, "elapsed_time": "{e}"}}'
     ),
     "verl": lines_of("(TaskRunner pid=4) step:{n} - actor/pg_loss:-0.01 - timing_s/step:4.0 - training/global_step:1"),
+    "slime": lines_of(
+        "(MegatronTrainRayActor pid=4) [2026-10-01 {at}] model.py:690 - step {n}: {{'train/loss': 0.5, "
+        "'train/grad_norm': 0.4, 'train/step': {n}}}"
+    ),
+    "modded-nanogpt": [
+        f"step:{n}/1480 train_loss:2.5 train_time:{4000 * n}ms step_avg:4000.00ms\n" for n in range(1, 1 + N)
+    ],
     "paddlenlp": lines_of(
         "[2026-10-01 {at},000] [    INFO] - loss: 2.5, learning_rate: 2e-06, global_step: {n}, interval_runtime: 4.0, "
         "interval_samples_per_second: 64.0, interval_steps_per_second: 0.25, progress_or_epoch: 0.0"
@@ -82,7 +89,7 @@ LINES: dict[str, list[str]] = {
     "axlearn": lines_of("I1001 {at}.000000 1 trainer.py:905] trainer process   0 step {n:8d}] loss=2.4312 aux={{}}"),
     "composer": lines_of("2026-10-01T{at}Z Train time/batch: {n}", first=0),
 }
-BEGUN = {"megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "nanogpt", "verl"}
+BEGUN = {"megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "modded-nanogpt", "nanogpt", "verl"}
 """Logs without times."""
 
 RANKS = [name for name in LINES if name not in {"transformers", "llama-factory"}]
