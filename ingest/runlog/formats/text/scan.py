@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from polars.exceptions import PolarsError
 
+from ingest.plausible import RUN_LOG
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
 from ingest.runlog.formats.text.collected import Collected, own_texts
@@ -419,14 +420,14 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
         if part.height
     ]
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
-    values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
+    values = {name: _possible(name, _number(patterns[name])) if name in patterns else _nothing() for name in NUMBERS}
     if "steps_before" in patterns:
-        values["step"] = pl.coalesce(values["step"], _number(patterns["steps_before"]) + 1)
+        values["step"] = pl.coalesce(values["step"], _possible("step", _number(patterns["steps_before"])) + 1)
     return (
         pl.concat(parts, how="diagonal")
         .with_columns(
             kind=pl.lit(number, dtype=pl.Int16),
-            elapsed_s=_seconds(patterns["elapsed"]) if "elapsed" in patterns else _nothing(),
+            elapsed_s=_possible("elapsed_s", _seconds(patterns["elapsed"])) if "elapsed" in patterns else _nothing(),
             **values,
         )
         .select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
@@ -519,6 +520,22 @@ def _number(pattern: str) -> pl.Expr:
     size = text.str.extract(f"([{_SUFFIXES}])$")
     return digits * size.replace_strict(_SIZES, default=1.0, return_dtype=pl.Float64)
 
+
+def _possible(name: str, value: pl.Expr) -> pl.Expr:
+    """A value of a field, null where it is too large: garbled digits. A loss may be infinite; durations are kept.
+
+    Whoever uses a duration checks it: a step whose duration is impossible is a step.
+    """
+    if name in {"loss", *DURATIONS}:
+        return value
+    too_large = (value.abs() > _LARGEST.get(name, 2.0**53)) & value.is_not_nan()
+    return pl.when(too_large).then(None).otherwise(value)
+
+
+_LARGEST: Final = {"elapsed_s": 1e9, "seconds": 1e9, "total_hours": 1e9 / 3600} | dict.fromkeys(
+    ("step", "first_step", "total", "micro_batch"), RUN_LOG["step"].most
+)
+"""Thirty years, as `timeline.LONGEST_US`, and the highest number of a step; other fields are counts of 53 bits."""
 
 _SUFFIXES: Final = "KMGTPE"
 _SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ingest.runlog.formats.text import blocks
 from ingest.runlog.lines import CUT
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
+from tests.ingest.runlog.text.test_mutations import BEGUN, LINES
 from tests.support.logs.foreign_logs import DAY, read, steps
 
 if TYPE_CHECKING:
@@ -138,6 +140,27 @@ def test_no_damaged_line_stops_a_log_or_vanishes(name: str, damage: dict[int, in
     assert adds_up(parsed)
     own = {row["line"] for row in parsed.rejects.iter_rows(named=True)}
     assert own <= {n + 1 for n in damage}
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "n_rejected"),
+    [
+        ("nanogpt", "iter 5:", 1),
+        ("automodel", "step 5 ", 1),
+        ("modded-nanogpt", "train_time:20000ms", 1),
+        ("paddlenlp", "samples_per_second: 64.0", 0),
+    ],
+)
+@pytest.mark.parametrize("digits", ["9" * 19, "9" * 23, "9" * 400])
+def test_impossible_numbers_lose_their_own_line(name: str, number: str, n_rejected: int, digits: str) -> None:
+    """The line behind a step that is rejected stands for both."""
+    whole = "".join(LINES[name])
+    assert number in whole
+    text = whole.replace(number, re.sub(r"[\d.]+", digits, number, count=1), 1)
+    parsed = read(text, begin=DAY if name in BEGUN else None)
+    assert parsed.frames["steps"]["step"].to_list() == list(range(1, len(LINES[name]) + 1))
+    assert parsed.rows_rejected == n_rejected
+    assert parsed.rejects["raw"].str.contains(digits).all()
 
 
 def test_other_output_is_not_rejected() -> None:
