@@ -115,10 +115,23 @@ class _MlperfEntry(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-class _TrainingBlock(NamedTuple):
-    """A stretch of training between two evaluations: the line of its end, its times and its steps."""
+class _Origin(NamedTuple):
+    """Where an entry is: the place that it takes, the number of its own line, and the entry."""
 
-    line: int
+    place: int
+    number: int
+    entry: _MlperfEntry
+
+    def refused(self, reason: str) -> RefusedLine:
+        """Its line as one that cannot be used."""
+        text = MARK + msgspec.json.encode(self.entry)
+        return RefusedLine(self.number, reason, text.decode(errors="replace")[:RAW_LIMIT])
+
+
+class _TrainingBlock(NamedTuple):
+    """A stretch of training between two evaluations: its end, its times and its steps."""
+
+    end: _Origin
     begin_ms: float
     end_ms: float
     steps: range
@@ -183,12 +196,11 @@ def _translated(
     chunks: Iterable[bytes], facts: Mapping[str, Any], findings: Findings, *, prevails: bool
 ) -> Translation:
     log = _MlperfLog(Translation())
-    for place, number, entry in _in_time(_entries(chunks, findings)):
+    for origin in _in_time(_entries(chunks, findings)):
         try:
-            log.take(place, entry)
+            log.take(origin)
         except (ValueError, OverflowError) as error:
-            text = msgspec.json.encode(entry).decode(errors="replace")[:RAW_LIMIT]
-            findings.refused.append(RefusedLine(number, f"a number that cannot be used: {error}", text))
+            findings.refused.append(origin.refused(f"a number that cannot be used: {error}"))
     log.close(facts, prevails=prevails)
     findings.refused += log.refused
     findings.n_duplicates += log.repeated
@@ -221,12 +233,10 @@ OUT_OF_ORDER: Final = 100_000
 """Entries among which the order is that of their times: ranks and collectors mix lines."""
 
 
-def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[tuple[int, int, _MlperfEntry]]:
+def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[_Origin]:
     """Entries in the order of their times, which every one has; those of one time in that of the log.
 
-    Returns:
-        The place that each takes, which is the number of a line: the first entry takes that of the first line; the
-        number of its own line; and the entry.
+    The place that each takes is the number of a line: the first entry takes that of the first line.
     """
     waiting: list[tuple[float, int, _MlperfEntry]] = []
     numbers: deque[int] = deque()
@@ -234,9 +244,9 @@ def _in_time(entries: Iterable[tuple[int, _MlperfEntry]]) -> Iterator[tuple[int,
         heappush(waiting, (entry.time_ms, number, entry))
         numbers.append(number)
         if len(waiting) > OUT_OF_ORDER:
-            yield numbers.popleft(), *heappop(waiting)[1:]
+            yield _Origin(numbers.popleft(), *heappop(waiting)[1:])
     while waiting:
-        yield numbers.popleft(), *heappop(waiting)[1:]
+        yield _Origin(numbers.popleft(), *heappop(waiting)[1:])
 
 
 def _marked(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -296,17 +306,18 @@ class _MlperfLog:
     _losses: Counter[str] = field(default_factory=Counter)
     _speeds: Counter[str] = field(default_factory=Counter)
 
-    def take(self, at: int, entry: _MlperfEntry) -> None:
+    def take(self, origin: _Origin) -> None:
         """Read one entry."""
+        at, entry = origin.place, origin.entry
         if not self.sessions or (entry.key in _BEGINNINGS and self.sessions[-1].trains):
             self._begin(at - 1 if self._is_written(entry) else at, entry)
         session = self.sessions[-1]
         if not session.trains:  # ranks report in any order
             session.began_ms = min(session.began_ms, entry.time_ms)
         if match := _KEY.fullmatch(entry.key):
-            self._interval(at, entry, session, *match.groups())
+            self._interval(origin, session, *match.groups())
         elif entry.key == "tracked_stats":
-            self._step(at, entry, session)
+            self._step(origin, session)
         elif entry.key == _TRAIN_LOSS:
             self._untimed(session, entry, {_TRAIN_LOSS: entry.value})
         else:
@@ -360,9 +371,10 @@ class _MlperfLog:
         """Whether the entry may become a line itself, which leaves no place for that of the session."""
         return entry.key in {"tracked_stats", "run_start"} or entry.key.endswith("_stop")
 
-    def _interval(self, at: int, entry: _MlperfEntry, session: _MlperfSession, name: str, edge: str) -> None:
+    def _interval(self, origin: _Origin, session: _MlperfSession, name: str, edge: str) -> None:
+        at, entry = origin.place, origin.entry
         if name == "block":
-            self._block(at, entry, session, edge)
+            self._block(origin, session, edge)
         elif name == "run":
             session.trains, session.ended_ms = True, entry.time_ms
             status = entry.metadata.get("status")
@@ -376,7 +388,8 @@ class _MlperfLog:
             begin, end = session.open.pop(name) / 1000, entry.time_ms / 1000
             self.out.put(at, {"type": "event", "kind": name, "begin": begin, "end": end})
 
-    def _step(self, at: int, entry: _MlperfEntry, session: _MlperfSession) -> None:
+    def _step(self, origin: _Origin, session: _MlperfSession) -> None:
+        entry = origin.entry
         values = entry.value if isinstance(entry.value, dict) else {}
         duration = _number(values.get("train_step_time"))
         if duration is None or "reduced_train_loss" not in values:
@@ -388,7 +401,7 @@ class _MlperfLog:
             self.repeated += 1
             return
         session.trains, session.steps, session.length = True, session.steps + 1, duration
-        self._steps_to(at, session, session.steps if step is None else step, entry, _loss(values["reduced_train_loss"]))
+        self._steps_to(origin, session, session.steps if step is None else step, _loss(values["reduced_train_loss"]))
 
     def _untimed(self, session: _MlperfSession, entry: _MlperfEntry, values: Mapping[str, Any]) -> None:
         """An entry of training that is no step."""
@@ -397,41 +410,41 @@ class _MlperfLog:
         if _TRAIN_LOSS in values:
             session.losses[session.step_at(entry)] = _loss(values[_TRAIN_LOSS])
 
-    def _steps_to(
-        self, at: int, session: _MlperfSession, step: int, entry: _MlperfEntry, loss: float | None = None
-    ) -> None:
+    def _steps_to(self, origin: _Origin, session: _MlperfSession, step: int, loss: float | None = None) -> None:
         """The steps since the last one up to this one, which ended with an entry."""
+        entry = origin.entry
         count = session.count(step, entry.time_ms, session.length)
         room = math.inf if session.ended_ms is None else (entry.time_ms - session.ended_ms) / 1000
         length = session.length if count == 1 else min(session.length, max(room, 0.0) / count)
-        self._put_steps(at, session, range(step - count + 1, step + 1), entry.time_ms / 1000, length, {step: loss})
+        self._put_steps(origin, session, range(step - count + 1, step + 1), length, {step: loss})
         session.last, session.ended_ms = step, entry.time_ms
 
-    def _put_steps(  # noqa: PLR0917 - what a step has
+    def _put_steps(
         self,
-        at: int,
+        origin: _Origin,
         session: _MlperfSession,
         steps: range,
-        end: float,
         length: float,
         losses: Mapping[int | None, float | None],
     ) -> None:
-        """Steps of one length, of which the last ends at `end`."""
+        """Steps of one length, of which the last ends with an entry."""
         several = len(steps) if len(steps) > 1 else 0
         if self.averaged + several > MOST_FILLED:
-            self.refused.append(RefusedLine(at, f"it stands for {several:,} steps, {_TOO_MANY}", ""))
+            self.refused.append(origin.refused(f"it stands for {several:,} steps, {_TOO_MANY}"))
             return
         self.averaged += several
-        self.out.put_all(at, _lines_of(steps, end, length, session.tokens(), losses))
+        end = origin.entry.time_ms / 1000
+        self.out.put_all(origin.place, _lines_of(steps, end, length, session.tokens(), losses))
 
-    def _block(self, at: int, entry: _MlperfEntry, session: _MlperfSession, edge: str) -> None:
+    def _block(self, origin: _Origin, session: _MlperfSession, edge: str) -> None:
         """An edge of a block of training: its begin, or its end, up to which steps may be that no entry is of."""
+        entry = origin.entry
         began, session.block = session.block, entry if edge == "start" else None
         if edge == "stop" and began is not None:
             before, last = _edges(began.metadata, entry.metadata, session.batch)
-            block = _TrainingBlock(at, began.time_ms, entry.time_ms, range(before + 1, last + 1))
+            block = _TrainingBlock(origin, began.time_ms, entry.time_ms, range(before + 1, last + 1))
             if session.last is not None and block.end_ms > (session.ended_ms or 0) and last > session.last >= before:
-                self._steps_to(at, session, last, entry)
+                self._steps_to(origin, session, last)
             elif len(block.steps) in _SEVERAL and block.begin_ms < block.end_ms:
                 session.blocks.append(block)
             else:
@@ -442,7 +455,7 @@ class _MlperfLog:
         """The steps of a session's blocks, where no entry is a step."""
         for block in session.blocks if not session.steps else ():
             length = (block.end_ms - block.begin_ms) / 1000 / len(block.steps)
-            self._put_steps(block.line, session, block.steps, block.end_ms / 1000, length, session.losses)
+            self._put_steps(block.end, session, block.steps, length, session.losses)
 
 
 _TOO_MANY: Final = f"and the log has {MOST_FILLED:,} already that entries only stand for: no run of MLPerf is so long"

@@ -382,6 +382,8 @@ def test_entries_that_stand_for_too_many_steps_are_refused(monkeypatch: pytest.M
     assert result.frames["steps"]["step"].to_list() == list(range(1, 21))
     assert result.rejects["line"].to_list() == [5, 6]
     assert "it stands for 10 steps" in result.rejects["reason"][0]
+    assert [raw.partition(" {")[0] for raw in result.rejects["raw"]] == [":::MLLOG"] * 2
+    assert f'"time_ms":{BEGIN_MS + 6_000}' in result.rejects["raw"][0]
 
 
 def test_steps_that_an_entry_stands_for_wait_unmade() -> None:

@@ -81,7 +81,7 @@ def read_text(
         findings.warnings.append(LoadWarning("steps_in_bursts", records.bursts.n_steps))
     if not steps.height:
         if timeline.unnumbered and not timeline.unplaced:
-            raise UntimedError(_unnumbered(name, found, min(timeline.unnumbered)))
+            raise UntimedError(_unnumbered(name, found, min(timeline.unnumbered)[0]))
         raise UntimedError(_untimed(name, found, records) + guessed_begin(request, _took(found, request)))
     return _written(timeline, request)
 
@@ -196,11 +196,11 @@ def _report(found: FormatScan, timeline: Timeline, findings: Findings) -> None:
     title, counts = found.form.title, timeline.counts
     findings.refused += found.refused
     findings.refused += [
-        RefusedLine(line, f"step of {title} without a time: {_WITHOUT_TIME}", "") for line in timeline.unplaced
+        RefusedLine(line, f"step of {title} without a time: {_WITHOUT_TIME}", text) for line, text in timeline.unplaced
     ]
     findings.refused += [
-        RefusedLine(line, f"step of {title} without a number: no progress bar alone behind it has one", "")
-        for line in timeline.unnumbered
+        RefusedLine(line, f"step of {title} without a number: no progress bar alone behind it has one", text)
+        for line, text in timeline.unnumbered
     ]
     findings.n_duplicates += counts["duplicates"]
     if counts["averaged"]:

@@ -61,7 +61,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "elapsed_s": pl.Float64(),
     "text": pl.String(),
 }
-"""Columns of records: the kind is the number of a `LineKind`, `text` is kept of facts only."""
+"""Columns of records: the kind is the number of a `LineKind`, `text` is kept where it may still be used."""
 
 
 @dataclass
@@ -146,9 +146,9 @@ class FormatScan:
             self._unread += [RefusedLine(line, kind.why, text) for line, text in rows]
             records = records.clear()
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
-        text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
+        is_early = self._counts["step"] < _EARLY
         self._counts[kind.event or kind.kind] += records.height
-        yield records.with_columns(text)
+        yield records.with_columns(text=_kept_text(kind, is_early=is_early))
 
     @property
     def is_numbered(self) -> bool:
@@ -249,6 +249,24 @@ class _Damaged:
             reason = f"damaged line of {title} ({self.kind.event or self.kind.kind}): {why}"
             is_cut = (row["line"], row["part"]) == self.last
             yield RefusedLine(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT])
+
+
+def _kept_text(kind: LineKind, *, is_early: bool) -> pl.Expr:
+    """The text of facts, and of lines that may be refused once the whole log is read.
+
+    These have no number of a step, or no time: only the first ones, before any time, are refused for want of it.
+    """
+    if kind.kind == "facts":
+        return pl.col("text")
+    if kind.kind not in {"step", "values"}:
+        return pl.lit(None, dtype=pl.String)
+    untimed = pl.col("naive").is_null() & pl.col("of_day").is_null()
+    may_be_refused = pl.col("step").is_null() | (untimed if is_early else pl.lit(value=False))
+    return pl.when(may_be_refused).then(pl.col("text").str.head(RAW_LIMIT))
+
+
+_EARLY: Final = 10_000
+"""Lines of steps at the beginning of a log; text of later ones would fill the temporary folder."""
 
 
 def _without_numbers(text: str) -> str:

@@ -101,7 +101,8 @@ class StepLineWriter:
         key = [pl.col("writer").fill_null(""), self._is(self._step).cum_sum().over("writer")]
         keyed = records.with_columns(_writer=key[0], _number=key[1])
         values = keyed.filter(self._is(self._values))
-        self.refused += [RefusedLine(line, _WITHOUT_STEP, "") for line in values.filter(pl.col("_number") == 0)["line"]]
+        alone = values.filter(pl.col("_number") == 0).select("line", "text").iter_rows()
+        self.refused += [RefusedLine(line, _WITHOUT_STEP, text or "") for line, text in alone]
         names = [name for name in NUMBERS if values[name].count()]
         firsts = values.group_by("_writer", "_number").agg(pl.col(names).drop_nulls().first())
         others = keyed.filter(~self._is(self._values))

@@ -58,8 +58,8 @@ class Timeline:
         last_lines: the last line of each writer, where there are several.
         counts: of steps without a time of their own (`reckoned`), of those in lines of several (`averaged`), and of
             lines that repeat another (`duplicates`), and of writers that begin with steps of another (`overlaps`).
-        unplaced: lines of steps whose time is unknown.
-        unnumbered: lines of steps whose number is unknown.
+        unplaced: lines of steps whose time is unknown, with their texts.
+        unnumbered: lines of steps whose number is unknown, with their texts.
         now: the last time in the log.
         pending: lines of steps that the next progress bar numbers.
     """
@@ -71,8 +71,8 @@ class Timeline:
     sessions: list[TextSession] = field(default_factory=list)
     steps: StepColumns = field(default_factory=StepColumns)
     counts: Counter[str] = field(default_factory=Counter)
-    unplaced: list[int] = field(default_factory=list)
-    unnumbered: list[int] = field(default_factory=list)
+    unplaced: list[tuple[int, str]] = field(default_factory=list)
+    unnumbered: list[tuple[int, str]] = field(default_factory=list)
     now: int | None = None
     pending: list[tuple[LineKind, Mapping[str, Any]]] = field(default_factory=list)
 
@@ -262,7 +262,7 @@ class Timeline:
             kind, record = pending[-1]
             self._step(kind, {**record, **known, "step": step}, session)
         else:
-            self.unnumbered += [record["line"] for _, record in pending]
+            self.unnumbered += [(record["line"], record["text"] or "") for _, record in pending]
 
     def finish(self) -> None:
         """The log has ended: number the lines that are left; an evaluation whose end is unknown took no known time."""
@@ -311,7 +311,7 @@ class Timeline:
             since = max(session.cursor, session.held_until)
             end = max(since + round(count * length), self.now or 0)
         if end is None:
-            self.unplaced.append(record["line"])
+            self.unplaced.append((record["line"], record["text"] or ""))
             return
         count = count if length is not None or is_burst else 1
         begins, end = self._begins(record, session, count, length, end)

@@ -128,6 +128,7 @@ def test_trainer_steps_without_a_bar_are_refused() -> None:
     assert parsed.rejects["reason"].unique().to_list() == [
         "step of Hugging Face Trainer without a number: no progress bar alone behind it has one"
     ]
+    assert parsed.rejects["raw"].unique().to_list() == [text.partition("\n")[0]]
 
 
 def test_an_own_format_with_times_of_day() -> None:

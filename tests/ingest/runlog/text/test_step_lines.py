@@ -61,9 +61,17 @@ def test_olmo_values_are_of_the_step_before_them(chunk: int) -> None:
 
 def test_olmo_values_without_their_step_are_refused() -> None:
     parsed = read("    train/CrossEntropyLoss=11.9\n" + olmo(1))
-    assert parsed.rejects.select("line", "reason").rows() == [
-        (1, "values of a step whose own line is not before them in this log")
+    assert parsed.rejects.select("line", "reason", "raw").rows() == [
+        (1, "values of a step whose own line is not before them in this log", "    train/CrossEntropyLoss=11.9")
     ]
+
+
+def test_a_step_before_any_time_is_refused_with_its_line() -> None:
+    parsed = read("[step=1/9,epoch=0]\n" + olmo(2))
+    assert [step for step, _, _ in steps(parsed)] == [2]
+    ((line, reason, raw),) = parsed.rejects.select("line", "reason", "raw").rows()
+    assert (line, raw) == (1, "[step=1/9,epoch=0]")
+    assert "without a time" in reason
 
 
 def test_olmo_core_totals_of_every_fifth_step() -> None:
