@@ -196,7 +196,7 @@ def _translated(
     chunks: Iterable[bytes], facts: Mapping[str, Any], findings: Findings, *, prevails: bool
 ) -> Translation:
     log = _MlperfLog(Translation())
-    for origin in _in_time(_entries(chunks, findings)):
+    for origin in _in_time(_near_others(_entries(chunks, findings), findings)):
         try:
             log.take(origin)
         except (ValueError, OverflowError) as error:
@@ -228,6 +228,40 @@ def _entries(chunks: Iterable[bytes], findings: Findings) -> Iterator[tuple[int,
         else:
             yield number, entry
 
+
+FAR_MS: Final = 86_400_000
+NEAR_MS: Final = 3_600_000
+"""An entry a day from those beside it, which lie within an hour, has a wrong clock: logs grow in the order of time."""
+
+
+def _near_others(entries: Iterable[tuple[int, _MlperfEntry]], findings: Findings) -> Iterator[tuple[int, _MlperfEntry]]:
+    """Entries without those of a wrong clock: each is compared with the last one that counts and the next one.
+
+    The first and the last stay: a process may log one line and start again days later.
+    """
+    before: _MlperfEntry | None = None
+    waiting: tuple[int, _MlperfEntry] | None = None
+    for number, entry in entries:
+        if waiting is not None:
+            if before is not None and _is_far(waiting[1], before, entry):
+                findings.refused.append(_Origin(0, *waiting).refused(_WRONG_CLOCK))
+            else:
+                before = waiting[1]
+                yield waiting
+        waiting = number, entry
+    if waiting is not None:
+        yield waiting
+
+
+def _is_far(entry: _MlperfEntry, before: _MlperfEntry, behind: _MlperfEntry) -> bool:
+    """Whether an entry lies far from two others that lie near each other."""
+    others = before.time_ms, behind.time_ms
+    return abs(others[0] - others[1]) <= NEAR_MS and all(abs(entry.time_ms - one) > FAR_MS for one in others)
+
+
+_WRONG_CLOCK: Final = (
+    "its time is more than a day from those of the lines before and behind it, which are within an hour"
+)
 
 OUT_OF_ORDER: Final = 100_000
 """Entries among which the order is that of their times: ranks and collectors mix lines."""

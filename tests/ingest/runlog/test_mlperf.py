@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -384,6 +385,22 @@ def test_entries_that_stand_for_too_many_steps_are_refused(monkeypatch: pytest.M
     assert "it stands for 10 steps" in result.rejects["reason"][0]
     assert [raw.partition(" {")[0] for raw in result.rejects["raw"]] == [":::MLLOG"] * 2
     assert f'"time_ms":{BEGIN_MS + 6_000}' in result.rejects["raw"][0]
+
+
+@pytest.mark.parametrize("off_ms", [-3 * 86_400_000, 400 * 86_400_000])
+@pytest.mark.parametrize("n_ranks", [1, 2])
+def test_a_line_of_a_wrong_clock_is_refused(off_ms: int, n_ranks: int) -> None:
+    """One line, or all lines of another rank but its first one."""
+    lines = MlperfRun().text().splitlines(keepends=True)
+    wrong = [re.sub(r'"time_ms": (\d+)', lambda time: f'"time_ms": {int(time[1]) + off_ms}', line) for line in lines]
+    every = [lines[0]]
+    for number, line in enumerate(lines[1:], 1):
+        every += [wrong[number], line] if n_ranks == 2 or number == 3 else [line]
+    result, whole = read("".join(every), facts=FACTS), read("".join(lines), facts=FACTS)
+    for name in ("steps", "run_events"):
+        assert result.frames[name].drop("line", strict=False).equals(whole.frames[name].drop("line", strict=False))
+    assert result.rejects.height == "".join(every).count("MLLOG") - "".join(lines).count("MLLOG") > 0
+    assert result.rejects["reason"].str.contains("more than a day").all()
 
 
 def test_steps_that_an_entry_stands_for_wait_unmade() -> None:
