@@ -39,13 +39,14 @@ def waiting_of(
     rows = _waiting(queued, conditions).filter(pl.col("owner_kind").is_in(sorted(KINDS)))
     named = with_roots(rows.with_columns(workload_uid="uid", uid="owner_uid"), workloads)
     named = named.with_columns(slot=pl.lit(None, dtype=pl.String)).with_columns(job=job_id())
-    evicted = orders.group_by("cluster", uid="uid").agg(n_orders=pl.len(), since=pl.col("evicted_at").max())
-    tried = attempts.group_by("cluster", job="job_id").agg(n_attempts=pl.len())
+    evicted = orders.group_by("cluster", uid="uid").agg(since=pl.col("evicted_at").max())
+    begun = pl.max_horizontal("submitted_at", "started_at").max()
+    tried = attempts.group_by("cluster", job="job_id").agg(tried_at=begun)
     waits = (
         with_last_list(named, lists, "Workload", "listed")
         .join(evicted, left_on=["cluster", "workload_uid"], right_on=_UID, how="left")
         .join(tried, on=_JOB, how="left")
-        .filter(pl.col("n_attempts").fill_null(0) <= pl.col("n_orders").fill_null(0))
+        .filter(pl.col("tried_at").is_null() | (pl.col("tried_at") < pl.col("since")).fill_null(value=False))
     )
     return as_attempts(_rows(waits, workloads))
 

@@ -113,6 +113,13 @@ def test_job_waits_in_a_queue_before_it_has_pods(tmp_path: Path) -> None:
     ]
 
 
+def test_evicted_job_waits_however_often_it_had_restarted(tmp_path: Path) -> None:
+    failed, restarted = pods(ended=10, last=10), pods(created=11, ended=31)
+    load(tmp_path / "w", as_list(workload("Job", "low"), waits(evicted=30), *failed, *restarted))
+    rows = table(tmp_path / "w", "SELECT state, submitted_at FROM attempts ORDER BY submitted_at")
+    assert rows == [("FAILED", moment(0)), ("PREEMPTED", moment(11)), ("PENDING", moment(30))]
+
+
 @pytest.mark.slow
 def test_job_that_left_its_queue_was_cancelled(tmp_path: Path) -> None:
     load(tmp_path / "w", LOOKS[1], as_list(waits(again=90), *pods(ended=None, created=91)))
