@@ -25,6 +25,7 @@ from typing import Final
 import polars as pl
 
 from ingest.kubernetes.at_once import FAR, held_at_once, most_at_once
+from ingest.kubernetes.evictions import stopped_of
 from ingest.kubernetes.in_place import ENDS, executions
 from ingest.kubernetes.lists import with_last_list
 from ingest.kubernetes.pods import WORK
@@ -52,6 +53,9 @@ NO_ORDERS: Final = pl.DataFrame(
     schema={name: columns_of("evictions")[name] for name in ("cluster", "job_id", "evicted_at", "reason")}
 )
 NO_ENDS: Final = pl.DataFrame(schema=ENDS)
+NOTHING_REMEMBERED: Final = pl.DataFrame(
+    schema={"cluster": pl.String, "job_id": pl.String, "reserved_at": NO_ORDERS.schema["evicted_at"]}
+)
 
 
 def attempts_of(
@@ -61,6 +65,7 @@ def attempts_of(
     aliases: pl.DataFrame,
     orders: pl.DataFrame = NO_ORDERS,
     *,
+    remembered: pl.DataFrame = NOTHING_REMEMBERED,
     ends: pl.DataFrame = NO_ENDS,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The attempts of workloads that hold GPUs, and where they held them.
@@ -71,6 +76,7 @@ def attempts_of(
         lists: rows of `object_lists`.
         aliases: `cluster`, `name`, `node`: Slurm's names of the nodes that run slurmd in a pod.
         orders: `cluster`, `job_id`, `evicted_at`, `reason`: evictions that Kueue ordered.
+        remembered: `cluster`, `job_id`, `reserved_at`: preemptions whose own time is unknown (`remembered_of`).
         ends: rows of `container_ends`: of containers that were started again in place.
 
     Returns:
@@ -78,7 +84,8 @@ def attempts_of(
     """
     held = _beside_gpus(_held(executions(_of_gangs(pods), ends), workloads, lists, aliases))
     known = orders.select("cluster", "evicted_at", job="job_id", evicted_for="reason").drop_nulls("job")
-    parts = _parts(held, known.sort("evicted_at"))
+    inferred = stopped_of(held, remembered.select("cluster", "reserved_at", job="job_id")).select(known.columns)
+    parts = _parts(held, pl.concat([known, inferred]).sort("evicted_at"))
     attempts = _attempts(parts, workloads)
     return attempts, _placements(parts, attempts)
 

@@ -2,6 +2,10 @@
 
 An eviction is an order: quota is free again in Kueue's books at once, and the GPUs when the last pod has ended. The
 difference is what others wait for although the queue has room.
+
+A Workload that was admitted again has no time of its last eviction, but may still have that it was a preemption. Such a
+preemption ended the execution before the new quota if a signal stopped pods of it: the order came before the first of
+these ends. It has no row of `evictions`, whose times are exact.
 """
 
 from __future__ import annotations
@@ -18,7 +22,11 @@ EVICTIONS: Final = columns_of("evictions")
 SAME_S: Final = "2s"
 """Of one order, the conditions Evicted and Preempted begin at most so far apart."""
 
+STOPPED: Final = (137, 143)
+"""Exit statuses of containers that SIGKILL and SIGTERM ended."""
+
 _UID: Final = ("cluster", "uid")
+_JOB: Final = ("cluster", "job")
 _ATTEMPT: Final = ("cluster", "scheduler", "job_id", "submitted_at")
 
 
@@ -51,6 +59,43 @@ def orders_of(queued: pl.DataFrame, conditions: pl.DataFrame, workloads: pl.Data
         .with_columns(preemptor=pl.coalesce("preemptor", "preemptor_job"))
         .drop("preemptor_job")
     )
+
+
+def remembered_of(queued: pl.DataFrame, conditions: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Preemptions of which only the next reservation of quota was observed: `cluster`, `root_uid`, `reserved_at`.
+
+    Args:
+        queued: rows of `kueue_workloads`.
+        conditions: rows of `kueue_conditions`.
+        workloads: rows of `workloads`.
+    """
+    rows = conditions.filter(pl.col("condition") == "Evicted").sort(*_UID, "since", "holds")
+    ordered = pl.col("holds").shift(1).over(_UID).fill_null(value=False)
+    named = pl.any_horizontal(pl.col("preemptor_uid", "preemptor_job_uid").is_not_null())
+    ended = rows.filter(~pl.col("holds") & named & ~ordered)
+    return ended.join(_jobs(queued, workloads), on=_UID).select("cluster", "root_uid", reserved_at="since")
+
+
+def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
+    """When preemptions came at the latest whose own time is unknown: `cluster`, `job`, `evicted_at`, `evicted_for`.
+
+    Args:
+        pods: all pods of jobs, with `job` and `held_until`.
+        remembered: `cluster`, `job`, `reserved_at`: `remembered_of`, with the job of each.
+
+    Returns:
+        No row of a preemption whose execution has no pod that a signal ended: its pods ended of themselves.
+    """
+    before = pods.join(remembered, on=_JOB).filter(pl.col("created_at") < pl.col("reserved_at"))
+    last_made = pl.col("created_at").max().over(*_JOB, "reserved_at")
+    by_signal = (pl.col("state") == "FAILED") & pl.col("exit_code").is_in(STOPPED)
+    stopped = by_signal | pl.col("state").is_in(["PREEMPTED", "CANCELLED"])
+    ended = before.filter(
+        stopped & (pl.col("held_until") > last_made) & (pl.col("held_until") <= pl.col("reserved_at"))
+    )
+    return ended.group_by(*_JOB, "reserved_at").agg(evicted_at=pl.col("held_until").min()).select(
+        *_JOB, "evicted_at", evicted_for=pl.lit("Preempted")
+    )  # fmt: skip
 
 
 def evictions_of(

@@ -4,7 +4,8 @@ A Workload stands for a job in a queue: quota is reserved for it, it is admitted
 conditions are overwritten in each round, so each is kept with the time since when it holds.
 
 Source: Kueue's API (kueue.x-k8s.io, Workload), and the message of its preemption: "Preempted to accommodate a workload
-(UID: ..., JobUID: ...) due to ...".
+(UID: ..., JobUID: ...) due to ...". When quota is reserved again, the conditions Evicted and Preempted hold no longer,
+and keep that message behind "Previously: " (SetQuotaReservation in pkg/workload/workload.go).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ CONDITIONS: Final = ("QuotaReserved", "Admitted", "PodsReady", "Evicted", "Preem
 """Conditions that are kept."""
 
 PREEMPTOR: Final = re.compile(r"\(UID: ([^,)\s]+)(?:, JobUID: ([^,)\s]+))?\)")
+ENDED: Final = "Previously: "
+"""Begins the message of a condition that held until quota was reserved again."""
+
 UNKNOWN: Final = "UNKNOWN"
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
@@ -154,9 +158,15 @@ def _gpus(sets: Iterable[PodSet]) -> Decimal | None:
     return sum(known[1:], known[0]) if known and len(known) == len(each) else None
 
 
+def is_preemption(condition: Condition) -> bool:
+    """Whether it holds because a Workload made room for another: of Workloads, and of pods that Kueue stopped."""
+    return condition.holds and PREEMPTOR.search(condition.message or "") is not None
+
+
 def _preemptor(condition: Condition) -> dict[str, str | None]:
-    """Who it made room for, which only the message says."""
-    match = PREEMPTOR.search(condition.message or "") if condition.holds else None
+    """Who it makes room for, or did until quota was reserved again, which only the message has."""
+    message = condition.message or ""
+    match = PREEMPTOR.search(message) if condition.holds or message.startswith(ENDED) else None
     uids = match.groups() if match else (None, None)
     uid, job_uid = (None if text == UNKNOWN else text for text in uids)
     return {"preemptor_uid": uid, "preemptor_job_uid": job_uid}

@@ -1,7 +1,8 @@
 """A pod as a row of `pods`: when it held its GPUs, and how it ended in Slurm's words.
 
 Source of what reasons mean: the Kubernetes documentation, "Pod Lifecycle", "Disruptions" (condition DisruptionTarget)
-and "Node Shutdowns"; kubelet's and the scheduler's reasons by their names.
+and "Node Shutdowns"; kubelet's and the scheduler's reasons by their names; Kueue's condition TerminationTarget of a pod
+that it stops, with the message of the eviction (pkg/controller/jobs/pod/pod_controller.go).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingest.kubernetes.gangs import gang_of
 from ingest.kubernetes.gpus import fraction_of, gpus_of_pod, has_gpus
+from ingest.kubernetes.kueue import is_preemption
 from ingest.kubernetes.objects import identity
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ TRY: Final = re.compile(r"\(\d{1,9}\)$")
 """End of the name of a node of Argo that is a try of a step. Items of a step end otherwise: `fan(0:a)`."""
 
 DISRUPTED: Final = "DisruptionTarget"
+STOPPED: Final = "TerminationTarget"
+"""Condition of a pod of its own or of a group that Kueue stops."""
+
 OF_DISRUPTION: Final = {
     "PreemptionByScheduler": "PREEMPTED",
     "EvictionByEvictionAPI": "PREEMPTED",
@@ -225,8 +230,18 @@ def _outcome(pod: KubernetesPod, conditions: dict[str, Condition], failed: Termi
     if disrupted and disrupted.holds:
         state = OF_DISRUPTION.get(disrupted.reason or "", "FAILED")
         return {"state": state, "reason": disrupted.reason, "exit_code": exit_code}
+    if _was_preempted(conditions.get(STOPPED), failed):
+        return {"state": "PREEMPTED", "reason": "Preempted", "exit_code": exit_code}
     reason = pod.status.reason or (failed.reason if failed else None)
     return {"state": OF_REASON.get(reason or "", "FAILED"), "reason": reason, "exit_code": exit_code}
+
+
+def _was_preempted(stopped: Condition | None, failed: Terminated | None) -> bool:
+    """Whether Kueue stopped a pod to make room for others, before a container of it had failed."""
+    if not stopped or not is_preemption(stopped):
+        return False
+    ended, since = failed.finishedAt if failed else None, stopped.lastTransitionTime
+    return ended is None or since is None or since <= ended
 
 
 def _first_time(condition: Condition | None, *others: datetime | None) -> datetime | None:

@@ -11,7 +11,7 @@ from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, jobs_of
 from ingest.kubernetes.bridge import bridged
-from ingest.kubernetes.evictions import evictions_of, orders_of
+from ingest.kubernetes.evictions import evictions_of, orders_of, remembered_of
 from ingest.kubernetes.metered import lists_with_metered, with_metered
 from ingest.kubernetes.metered_nodes import metered_inventory, metered_states
 from ingest.kubernetes.nodes import events_of, states_of
@@ -141,8 +141,10 @@ def derive(writer: Writer, cluster: str) -> None:
     lists = lists_with_metered(lists, namespaces)
     names = _slurm_names(writer, pods)
     work = with_roots(_without_slurm_jobs(writer, cluster, pods), workloads)
-    orders = orders_of(queued, transitions, workloads).join(jobs_of(work), on=["cluster", "root_uid"], how="left")
-    attempts, placements = attempts_of(work, workloads, lists, names, orders, ends=ends)
+    jobs = jobs_of(work)
+    orders = orders_of(queued, transitions, workloads).join(jobs, on=["cluster", "root_uid"], how="left")
+    remembered = remembered_of(queued, transitions, workloads).join(jobs, on=["cluster", "root_uid"])
+    attempts, placements = attempts_of(work, workloads, lists, names, orders, remembered=remembered, ends=ends)
     waiting = waiting_of(queued, transitions, workloads, lists, attempts=attempts, orders=orders)
     _write_attempts(writer, cluster, pl.concat([attempts, waiting]), placements)
     writer.delete("evictions", key)

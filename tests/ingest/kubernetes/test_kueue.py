@@ -10,7 +10,7 @@ import pytest
 from ingest.kubernetes.parse import parse_objects
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_store import load
-from tests.support.kubernetes.objects import NOW, Object, as_list, moment, owner, pod, queued, uid, workload
+from tests.support.kubernetes.objects import NOW, Object, as_list, at, moment, owner, pod, queued, uid, workload
 from tests.support.orders import three_orders
 
 if TYPE_CHECKING:
@@ -82,6 +82,43 @@ def test_eviction_ends_an_attempt_and_begins_the_next_wait(tmp_path: Path, slots
         ("low", "PREEMPTED", "Preempted", moment(0), moment(1.5), moment(33), Decimal(16)),
         ("low", "RUNNING", None, moment(30), moment(91.5), None, Decimal(16)),
     ]
+
+
+def remembers() -> Object:
+    """The Workload of the job when it is admitted again, with the messages that Kueue keeps."""
+    later = waits(again=90)
+    for each in later["status"]["conditions"]:
+        if each["type"] in {"Evicted", "Preempted"}:
+            each["message"] = f"Previously: Preempted to accommodate a workload (UID: {URGENT}, JobUID: x) due to"
+    return later
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "state", "submitted"), [(143, "PREEMPTED", 31), (137, "PREEMPTED", 31), (1, "FAILED", 91)]
+)
+def test_late_list_has_the_preemption(tmp_path: Path, exit_code: int, state: str, submitted: float) -> None:
+    stopped = pods(ended=31, last=33)
+    for each in stopped:
+        each["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = exit_code
+    load(tmp_path / "w", as_list(workload("Job", "low"), remembers(), *stopped, *pods(ended=None, created=91)))
+    reason = "Preempted" if state == "PREEMPTED" else "Error"
+    assert table(tmp_path / "w", ATTEMPTS) == [
+        ("low", state, reason, moment(0), moment(1.5), moment(33), Decimal(16)),
+        ("low", "RUNNING", None, moment(submitted), moment(91.5), None, Decimal(16)),
+    ]
+    assert table(tmp_path / "w", "SELECT evicted_at FROM evictions") == []
+
+
+def test_pod_that_kueue_stopped_was_preempted() -> None:
+    since = {"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvicted"}
+    message = "Preempted to accommodate a workload (UID: x, JobUID: UNKNOWN) due to prioritization"
+    states = []
+    for ordered, text in ((30, message), (32, message), (30, "Exceeded the PodsReady timeout")):
+        stopped = pod("alone", ended=31, exit_code=1)
+        stopped["status"]["conditions"].append({**since, "lastTransitionTime": at(ordered), "message": text})
+        parsed = parse_objects(as_list(stopped), origin="x", cluster="c", now=NOW)
+        states.append(parsed.frames["pods"]["state"].item())
+    assert states == ["PREEMPTED", "FAILED", "FAILED"]
 
 
 @pytest.mark.slow
