@@ -15,6 +15,7 @@ import polars as pl
 
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.drivers import Versions
+from ingest.prometheus.gpu.rates import per_second
 from ingest.prometheus.gpu.samples import KEY, LONG, end, of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.gpu.server import cell_means
 from ingest.prometheus.gpu.uuids import Uuids
@@ -101,7 +102,7 @@ class _Averaging:
         numbers = np.repeat(np.array([self._number(labels) for labels in valid.labels], np.int32), valid.sizes)
         new = pl.DataFrame({"number": numbers, "at": valid.times}, schema=self.moments.schema)
         self.moments = pl.concat([self.moments, new]).unique()
-        self.means.append((self.mapping.of_gpus[name].column, cell_means(valid, self.interval_s * 1000)))
+        self.means.append((self.mapping.of_gpus[name].read_as, cell_means(valid, self.interval_s * 1000)))
         return _counted(samples, good)
 
     def _number(self, labels: dict[str, str]) -> int:
@@ -189,6 +190,8 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     exported = {labels["__name__"] for labels in read.labels}
     for name in filter(exported.__contains__, mapping.of_gpus):
         places = _without_blanks(_named(read, {name}, mapping))
+        if places.labels and mapping.of_gpus[name].counter:
+            places = per_second(places)
         if places.labels:
             counts.append(averaging.add(places))
             columns.append(name)

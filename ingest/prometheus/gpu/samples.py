@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from ingest.load_warnings import LoadWarning
+from ingest.prometheus.gpu.rates import gauges_first
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.labels import COLUMNS, in_base_units, in_percent
 from ingest.tables import GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
@@ -136,8 +137,13 @@ def wide(cells: pl.DataFrame, *, cluster: str) -> pl.DataFrame:
     if cells.is_empty():
         return empty(GPU_SAMPLES)
     value = pl.col("value")
-    made = cells.group_by("node", "gpu", "ts").agg(
-        pl.col("interval_s").first(), *(value.filter(pl.col("column") == name).max().alias(name) for name in COLUMNS)
+    made = (
+        gauges_first(cells)
+        .group_by("node", "gpu", "ts")
+        .agg(
+            pl.col("interval_s").first(),
+            *(value.filter(pl.col("column") == name).max().alias(name) for name in COLUMNS),
+        )
     )
     return conform(made.with_columns(cluster=pl.lit(cluster)), GPU_SAMPLES).sort(*KEY)
 

@@ -19,15 +19,18 @@ import numpy as np
 import polars as pl
 
 from ingest.load_warnings import LoadWarning
-from ingest.prometheus.client.raw import as_samples
+from ingest.prometheus.client.raw import GONE_S, as_samples
 from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.client.split import epoch_ms
 from ingest.prometheus.gpu.drivers import LABELS as DRIVER_LABELS
 from ingest.prometheus.gpu.drivers import Versions
 from ingest.prometheus.gpu.means import Means, means_of, samples_of
+from ingest.prometheus.gpu.rates import per_second
 from ingest.prometheus.gpu.samples import too_sparse
 from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import ScrapeSpec, SourceReader
+from ingest.prometheus.series.gather import keep_readings
 from ingest.prometheus.series.labels import (
     LOCATION_LABELS,
     NODE_LABELS,
@@ -45,7 +48,7 @@ from ingest.prometheus.series.labels import (
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from ingest.prometheus.client.server import PrometheusServer
@@ -95,13 +98,32 @@ class _SegmentReading:
 
     def _means_of_raw(self, names: Sequence[str]) -> list[Means] | None:
         """Averages of raw readings; None where the server does not give them."""
-        return self.server.samples(
-            self.spec.series("", f'__name__=~"{"|".join(names)}"'),
-            first=self.since + self.step,
-            last=self.until,
-            step=self.step,
-            each=lambda samples: self._averaged(cell_means(samples, self.spec.interval_s * 1000)),
-        )
+        counters = [name for name in names if self.spec.mapping.of_gpus[name].counter]
+        gauges = [name for name in names if name not in counters]
+        before = self.step * -(-GONE_S // self.spec.interval_s)
+        requests = (gauges, self.since, self._of_gauges), (counters, self.since - before, self._of_counters)
+        means: list[Means] = []
+        for some, since, each in requests:
+            read = self._raw_means(some, since, each) if some else []
+            if read is None:
+                return None
+            means += read
+        return means
+
+    def _raw_means(
+        self, names: Sequence[str], since: datetime, means: Callable[[Samples], Means]
+    ) -> list[Means] | None:
+        """Averages of raw readings after `since`."""
+        selector = self.spec.series("", f'__name__=~"{"|".join(names)}"')
+        return self.server.samples(selector, first=since + self.step, last=self.until, step=self.step, each=means)
+
+    def _of_gauges(self, samples: Samples) -> Means:
+        return self._averaged(cell_means(samples, self.spec.interval_s * 1000))
+
+    def _of_counters(self, samples: Samples) -> Means:
+        """Means of what counters grew per second; the readings before the segment only begin its first."""
+        means = cell_means(per_second(samples), self.spec.interval_s * 1000)
+        return self._averaged(keep_readings(means, means.times > epoch_ms(self.since)))
 
     def _means_of_server(self, names: Sequence[str]) -> Iterator[Means]:
         """Averages as the server computes them."""
@@ -111,7 +133,8 @@ class _SegmentReading:
         window = self.server.window(self.step, at=self.until)
         for name in names:
             series = self.spec.series(name, *self.spec.mapping.of_gpus[name].matchers())
-            queries.append(f"max by ({places}) (avg_over_time({series}{window}))")
+            over_time = "rate" if self.spec.mapping.of_gpus[name].counter else "avg_over_time"
+            queries.append(f"max by ({places}) ({over_time}({series}{window}))")
         readings = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
         for name, points in zip(names, readings, strict=True):
             yield self._averaged(as_samples(points, name), chosen=True)

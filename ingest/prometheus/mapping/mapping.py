@@ -40,6 +40,9 @@ GPU_COLUMNS: Final = tuple(name for name in GPU_SAMPLES if name not in {"cluster
 GPU_RATIOS: Final = frozenset({"gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active"})
 """Of these the ratios: at most 1 in our unit, and so at most 1 / `scale` in the exporter's, if `high` is not set."""
 
+COUNTED: Final = "/s"
+"""Ends the name of a column of `gpu_samples` while its values are a counter's: those of a gauge come first."""
+
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _COLUMN: Final = re.compile(r"[a-z][a-z0-9_]{0,99}")
@@ -60,11 +63,12 @@ class MappedMetric:
         name: as exported.
         table: the table it belongs to.
         column: column of `gpu_samples`; elsewhere the `metric` of the rows. A name that ends in `_per_s` is a rate.
-        counter: it only grows, but for restarts; its rate per second is what is stored. What is not is a gauge,
-            whatever it is called.
+        counter: it only grows, but for restarts; its rate per second is what is stored (of GPUs: where no gauge fills
+            the column). What is not is a gauge, whatever it is called.
         scale: times the exported value (of counters: its increase) is in our base unit.
         low: least plausible value, in the exporter's unit; of counters not examined.
-        high: greatest plausible value, in the exporter's unit; null: any (of `GPU_RATIOS`: that of 1).
+        high: greatest plausible value, in the exporter's unit (of a GPU's counter: per second); null: any (of
+            `GPU_RATIOS`: that of 1).
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
         where_not: labels and what their values must not match, likewise; a match of one of them leaves a series out.
         device: labels that, joined by `/`, name the device; none: the whole node (cluster).
@@ -94,6 +98,11 @@ class MappedMetric:
     def fills(self) -> str:
         """What it fills, in the words of an entry."""
         return f"{self.table}.{self.column}"
+
+    @property
+    def read_as(self) -> str:
+        """The column, and of a counter that it is one (`COUNTED`)."""
+        return f"{self.column}{COUNTED}" if self.counter else self.column
 
     def matches(self, labels: Labels[str, str]) -> bool:
         """Whether a series with these labels (and this name) is meant.
@@ -261,18 +270,18 @@ def _together(metric: MappedMetric, entry: Labels[str, Any], where: str) -> None
     Raises:
         MappingError: they are at odds.
     """
-    devices = [key for key in ("device", "device_as", "device_pattern", "counter") if entry.get(key)]
-    if metric.table == "gpu_samples" and metric.column not in GPU_COLUMNS:
+    of_gpus = metric.table == "gpu_samples"
+    devices = [key for key in ("device", "device_as", "device_pattern") if entry.get(key)]
+    if of_gpus and metric.column not in GPU_COLUMNS:
         raise MappingError(f"{where}: gpu_samples has no column {metric.column}; it has {', '.join(GPU_COLUMNS)}")
-    if metric.table == "gpu_samples" and devices:
-        raise MappingError(
-            f"{where}: {devices[0]} means nothing in gpu_samples, which holds gauges of GPUs; leave it out"
-        )
+    if of_gpus and devices:
+        raise MappingError(f"{where}: {devices[0]} means nothing in gpu_samples, whose rows are of GPUs; leave it out")
     if metric.device_as and (metric.device or metric.device_pattern):
         raise MappingError(f"{where}: device_as is the device already; leave it or device and device_pattern out")
     if metric.device_pattern and not metric.device:
         raise MappingError(f"{where}: device_pattern looks into the labels that device names, and there are none")
-    if metric.counter and (limits := [key for key in ("low", "high") if key in entry]):
+    examined = ("low",) if of_gpus else ("low", "high")
+    if metric.counter and (limits := [key for key in examined if key in entry]):
         raise MappingError(f"{where}: {limits[0]} is not looked at in counters; leave it out")
     if metric.high is not None and metric.low >= metric.high:
         raise MappingError(f"{where}: low ({metric.low:g}) must be less than high ({metric.high:g})")

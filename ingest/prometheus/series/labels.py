@@ -261,7 +261,7 @@ def bare_host(name: str) -> str:
 
 
 def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.DataFrame:
-    """Samples (SAMPLES) of GPUs with `column`, and `value` in base units; implausible values are null.
+    """Samples (SAMPLES) of GPUs with `column` (`read_as`), and `value` in base units; implausible values are null.
 
     `blank` marks values that DCGM gives where it has none (a missing value then, not a strange one). A ratio a trifle
     above 1 is rounding, and 1. Names that `in_percent` finds are to be left out before. `mapping` is the built-in one
@@ -270,7 +270,10 @@ def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.D
     metrics = (mapping or builtin()).of_gpus.values()
     identities = pl.DataFrame(
         [
-            (each.name, each.column, each.scale, each.low, math.inf if each.high is None else each.high, each.one_minus)
+            (
+                *(each.name, each.read_as, each.scale, each.low),
+                *(math.inf if each.high is None else each.high, each.one_minus),
+            )
             for each in metrics
         ],
         schema={"name": TEXT, "column": TEXT, "scale": REAL, "low": REAL, "high": REAL, "one_minus": pl.Boolean},

@@ -34,7 +34,11 @@ def readings(
     return pl.DataFrame(rows, schema=LONG, orient="row")
 
 
-NAMES = {"tensor_active": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "power_w": "DCGM_FI_DEV_POWER_USAGE"}
+NAMES = {
+    "tensor_active": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+    "power_w": "DCGM_FI_DEV_POWER_USAGE",
+    "energy": "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+}
 
 
 def samples(*frames: pl.DataFrame, interval_s: int = 60) -> pl.DataFrame:
@@ -69,6 +73,28 @@ def sample(second: float, interval_s: float, **values: float) -> pl.DataFrame:
 def test_a_reading_covers_the_time_before_it() -> None:
     regular = [(15.0 * n, 0.5 if n <= 4 else 1.0) for n in range(1, 9)]
     assert intervals(samples(readings(*regular))) == [(0, 60, 0.5), (60, 120, 1.0)]
+
+
+def test_energy_gives_power_where_no_gauge_does() -> None:
+    """500 W for two minutes, then 700 W: in mJ; at 240 s another GPU, whose counter is lower, takes the place."""
+    counter = [(15.0 * n, 9e9 + 15e3 * (500 * min(n, 8) + 700 * max(n - 8, 0))) for n in range(17)]
+    counter += [(15.0 * n, 1e6 + 15e3 * 300 * (n - 17)) for n in range(17, 21)]
+    power = [(15.0 * n, 650.0) for n in range(5, 9)]
+    both = samples(readings(*counter, column="energy"), readings(*power, column="power_w"))
+    expected = [(0, 60, 500.0), (60, 120, 650.0), (120, 180, 700.0), (180, 240, 700.0), (240, 300, 300.0)]
+    assert intervals(both, "power_w") == expected
+
+
+@pytest.mark.parametrize(
+    "counter",
+    [
+        [(0, 0.0), (400, 2e8), (460, 2.3e8)],  # silent for longer than a series may be
+        [(0, 5e9), (60, 9e12), (120, 9e12 + 3e7)],  # 150 MW are no GPU's
+        [(0, 5e9), (60, 2.0**63 - 16), (400, 7e9), (460, 7e9 + 3e7)],  # blank
+    ],
+)
+def test_energy_leaves_unknown_what_it_misses(counter: list[Reading]) -> None:
+    assert samples(readings(*counter, column="energy"))["power_w"].drop_nulls().to_list() == [500.0]
 
 
 def test_a_gap_stays_a_gap() -> None:

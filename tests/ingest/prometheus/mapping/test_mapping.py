@@ -331,8 +331,8 @@ def test_rates_of_counters_are_called_so() -> None:
 def test_synonyms_are_combined_the_same_way_in_one_unit() -> None:
     """What `ib_...` of two exporters say can be compared; so can power in watts and milliwatts."""
     for table in ("gpu_samples", "node_samples"):
-        for column in {metric.column for metric in builtin().of(table)}:
-            of_column = [metric for metric in builtin().of(table) if metric.column == column]
+        for column in {metric.read_as for metric in builtin().of(table)}:
+            of_column = [metric for metric in builtin().of(table) if metric.read_as == column]
             assert len({(metric.counter, metric.combine, bool(metric.device)) for metric in of_column}) == 1, column
     for metric in builtin().of("gpu_samples"):
         if metric.column in GPU_RATIOS:
@@ -398,9 +398,9 @@ def test_names_are_listed_once_by_table() -> None:
         ({**HEAD, "one_minus": 1}, "one_minus is 1; write true or false"),
         (
             {"name": "x", "fills": "gpu_samples.power_w", "device": ["card"]},
-            "device means nothing in gpu_samples, which holds gauges of GPUs; leave it out",
+            "device means nothing in gpu_samples, whose rows are of GPUs; leave it out",
         ),
-        ({"name": "x", "fills": "gpu_samples.power_w", "counter": True}, "counter means nothing in gpu_samples"),
+        ({"name": "x", "fills": "gpu_samples.power_w", "counter": True, "low": 1}, "low is not looked at in counters"),
         ({"name": "x", "fills": "gpu_samples.memory_used_bytes"}, 'by "sum"; write combine = "sum"'),
         (
             {"name": "DCGM_FI_DEV_GPU_UTIL", "fills": "gpu_samples.sm_active"},
