@@ -20,12 +20,15 @@ _PARTITION: Final = re.compile(rf"(?<![a-z0-9]){AMD_PARTITION}$", re.IGNORECASE)
 _PARTITIONS: Final = {"s": 1, "d": 2, "t": 3, "q": 4, "c": 8}
 """Partitions of a GPU by the first letter of its compute mode."""
 
+_SIX_DIES: Final = re.compile("mi300a", re.IGNORECASE)
+"""The model that CPX divides into six."""
+
 
 def share_of_a_gpu(kind: str) -> float:
     """Which part of a GPU one of this type is: 1, or of a MIG slice its share of the GPU's compute slices.
 
-    Partitions of AMD's GPUs are equal parts. CPX divides by the dies: an MI300X or a later one has 8, the MI300A has 6,
-    which the name does not tell.
+    Partitions of AMD's GPUs are equal parts. CPX divides by the dies: an MI300X or a later one has 8, the MI300A has 6.
+    A type that does not name the model is taken for one with 8.
 
     `3g.40gb` has 3 of 7, and where it has only some of its instance's compute (`1c.3g.40gb`), those. A few models have
     fewer slices than 7; where the type does not name the model, profiles that only these have identify it.
@@ -34,11 +37,12 @@ def share_of_a_gpu(kind: str) -> float:
 
     >>> share_of_a_gpu("h100"), share_of_a_gpu("nvidia_a100_3g.20gb") == 3 / 7, share_of_a_gpu("a30_1g.6gb")
     (1.0, True, 0.25)
-    >>> share_of_a_gpu("cpx_nps4"), share_of_a_gpu("spx_nps1")
-    (0.125, 1.0)
+    >>> share_of_a_gpu("cpx_nps4"), share_of_a_gpu("spx_nps1"), share_of_a_gpu("MI300A cpx_nps1") == 1 / 6
+    (0.125, 1.0, True)
     """
     if partition := _PARTITION.search(kind):
-        return 1 / _PARTITIONS[partition[0][0].lower()]
+        mode = partition[0][0].lower()
+        return 1 / (6 if mode == "c" and _SIX_DIES.search(kind) else _PARTITIONS[mode])
     match = _MIG.search(kind)
     if match is None:
         return 1.0

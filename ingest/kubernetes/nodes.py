@@ -104,11 +104,10 @@ def node_row(node: KubernetesNode, *, cluster: str) -> dict[str, Any]:
     n_gpus = gpus_of(capacity)
     labelled = meta.label("nvidia.com/gpu.count")
     model = _model(meta, capacity)
-    slices = re.search(SINGLE, model)
     if not n_gpus or (model.endswith(SHARED) and labelled):
         n_gpus = Decimal(labelled) if labelled and LABELLED.match(labelled) else n_gpus or Decimal(0)
-    if slices:
-        n_gpus = (n_gpus * Decimal(share_of_a_gpu(slices[1]))).quantize(Decimal("0.001"))
+    if re.search(SINGLE, model):
+        n_gpus = (n_gpus * Decimal(share_of_a_gpu(model.removesuffix(SHARED)))).quantize(Decimal("0.001"))
     cpus = str(capacity.get("cpu", ""))
     kept = [f"{name}={text}" for name in LABELS if (text := meta.label(name))]
     return {

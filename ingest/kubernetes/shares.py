@@ -10,6 +10,7 @@ ROCm/k8s-device-plugin, resource naming strategies and node labeller (amd.com/co
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import polars as pl
@@ -22,6 +23,8 @@ SHARED: Final = "-SHARED"
 PARTITION: Final = "-PARTITION-"
 SINGLE: Final = r"-(?:MIG-|PARTITION-)(.+?)(?:-SHARED)?$"
 """Ends of a model."""
+
+_ANY: Final = f"{SHARED}$|{SINGLE}"
 
 _CLAIM: Final = ("cluster", "namespace", "claim")
 _GPUS: Final = columns_of("pods")["n_gpus"]
@@ -36,7 +39,7 @@ def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, cl
         named: rows of `pod_claims`.
         claims: rows of `resource_claims`.
     """
-    own = _by_nodes(pods, nodes, f"{SHARED}$|{SINGLE}")
+    own = _by_nodes(pods, nodes, _ANY)
     claiming = own["n_gpus"].is_null()
     claimed = _with_claims(own, named, claims)
     # Names of AMD's devices do not tell that they are partitions, as those of MIG's do.
@@ -44,8 +47,16 @@ def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, cl
     return claimed.with_columns(n_gpus=pl.when(claiming).then(parts).otherwise("n_gpus"))
 
 
+def requested(queued: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `kueue_workloads` with the GPUs that they request: parts, where those of all nodes are."""
+    nowhere = queued.with_columns(node=pl.lit(None, dtype=pl.String))
+    return _by_nodes(nowhere, nodes, _ANY).drop("node")
+
+
 def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame, which: str) -> pl.DataFrame:
     """Pods whose resources are slices on their nodes, or names that several pods have for one GPU.
+
+    One that waits for a node requests slices where all nodes with GPUs have the same ones.
 
     Args:
         pods: rows of `pods`.
@@ -53,22 +64,30 @@ def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame, which: str) -> pl.DataFra
         which: regular expression; only on nodes with such a model.
     """
     models = nodes.sort("valid_from").unique(["cluster", "node"], keep="last", maintain_order=True)
-    rows = models.select("cluster", "node", "gpu_model").drop_nulls()
-    parts = rows.filter(pl.col("gpu_model").str.contains(which))
+    offered = models.filter(pl.col("n_gpus") > 0).select("cluster", "node", "gpu_model")
+    parts = offered.filter(pl.col("gpu_model").str.contains(which))
     if parts.is_empty():
         return pods
-    profile = pl.col("gpu_model").str.extract(SINGLE, 1)
-    shared = pl.col("gpu_model").str.ends_with(SHARED)
-    profiles = parts.select(profile.unique().drop_nulls()).to_series().to_list()
-    shares = [share_of_a_gpu(each) for each in profiles]
-    share = pl.when(~shared).then(profile.replace_strict(profiles, shares, default=None, return_dtype=pl.Float64))
+    names = parts["gpu_model"].unique().to_list()
+    shares = [share_of_a_gpu(name) if re.search(SINGLE, name) and not name.endswith(SHARED) else None for name in names]
+    share = pl.col("gpu_model").replace_strict(names, shares, default=1.0, return_dtype=pl.Float64)
+    of_nodes = offered.with_columns(share=share)
+    held = parts.select("cluster", "node", is_part=pl.lit(value=True)).join(of_nodes, on=["cluster", "node"])
     joined = pods.join(
-        parts.select("cluster", "node", share=share, is_part=pl.lit(value=True)), on=["cluster", "node"], how="left",
-        maintain_order="left",
-    )  # fmt: skip
-    part = (pl.col("n_gpus").cast(pl.Float64) * pl.col("share")).round(3).cast(_GPUS)
-    is_part = pl.col("is_part").fill_null(value=False) & (pl.col("n_gpus") > 0)
+        held.select("cluster", "node", "share", "is_part"), on=["cluster", "node"], how="left", maintain_order="left"
+    ).join(_everywhere(of_nodes), on="cluster", how="left", maintain_order="left")
+    waits = pl.col("node").is_null() & pl.col("wherever").is_not_null()
+    part = (pl.col("n_gpus").cast(pl.Float64) * pl.coalesce("share", "wherever")).round(3).cast(_GPUS)
+    is_part = (pl.col("is_part").fill_null(value=False) | waits) & (pl.col("n_gpus") > 0)
     return joined.with_columns(n_gpus=pl.when(is_part).then(part).otherwise("n_gpus")).select(pods.columns)
+
+
+def _everywhere(of_nodes: pl.DataFrame) -> pl.DataFrame:
+    """Which part of a GPU a resource is on whichever node a pod gets: `wherever`, of clusters where that is one."""
+    shares = of_nodes.group_by("cluster").agg(
+        wherever=pl.col("share").first(), same=(pl.col("share").n_unique() == 1) & pl.col("share").is_not_null().all()
+    )
+    return shares.filter("same").select("cluster", "wherever")
 
 
 def _with_claims(pods: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from ingest.kubernetes.nodes import events_of, states_of
 from ingest.kubernetes.parse import ENDED_KEY, LISTS, NODE_KEY, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
 from ingest.kubernetes.repairs import with_repairs
-from ingest.kubernetes.shares import nodes_by_slices, with_shares
+from ingest.kubernetes.shares import nodes_by_slices, requested, with_shares
 from ingest.kubernetes.sources import OBJECTS, SCHEDULERS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
 from ingest.kubernetes.workloads import with_roots
@@ -136,7 +136,7 @@ def derive(writer: Writer, cluster: str) -> None:
     nodes, named_claims, claims, slices, metered_conditions, metered_nodes = devices
     of_slices = nodes_by_slices(nodes, slices)
     known_nodes = pl.concat([nodes.join(of_slices, on=NODE_KEY, how="anti"), of_slices])
-    pods = with_shares(pods, known_nodes, named_claims, claims)
+    pods, queued = with_shares(pods, known_nodes, named_claims, claims), requested(queued, known_nodes)
     writer.replace("nodes", of_slices, keys=NODE_KEY)
     lists = lists_with_metered(lists, namespaces)
     names = _slurm_names(writer, pods)

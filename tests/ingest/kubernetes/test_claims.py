@@ -8,7 +8,7 @@ import pytest
 
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_store import load
-from tests.support.kubernetes.objects import Object, as_list, at, pod, uid
+from tests.support.kubernetes.objects import Object, as_list, at, owner, pod, queued, uid, workload
 from tests.support.orders import three_orders
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ def test_resource_that_is_a_part_is_counted_as_one(
         ("amd.com/gpu", "cpx_nps4", 0.25, 8),
         ("amd.com/dpx_nps1", None, 1, 32),
         ("amd.com/gpu", "spx_nps1", 2, 64),
+        ("amd.com/gpu", "MI300A cpx_nps1", 0.333, 10.667),
     ],
 )
 def test_partitions_of_amd_gpus_are_parts_of_them(
@@ -209,9 +210,24 @@ def test_partitions_of_amd_gpus_are_parts_of_them(
 ) -> None:
     host = node({resource: "64"})
     if label:
-        host["metadata"]["labels"] = {"amd.com/compute-memory-partition": label}
+        model, _, partition = label.rpartition(" ")
+        labels = {"amd.com/compute-memory-partition": partition, "amd.com/gpu.product-name": model}
+        host["metadata"]["labels"] = labels
     assert held(tmp_path, pod("a", resource=resource, gpus=2), host) == [gpus]
     assert read(tmp_path, "SELECT n_gpus::DOUBLE FROM nodes") == [(of_node,)]
+
+
+@pytest.mark.parametrize(("others", "requested"), [([], 1.0), ([{"amd.com/gpu": "8"}], 8.0)])
+def test_waiting_pod_requests_parts_where_all_nodes_have_them(
+    tmp_path: Path, others: list[dict[str, str]], requested: float
+) -> None:
+    host = node({"amd.com/gpu": "64"})
+    host["metadata"]["labels"] = {"amd.com/compute-memory-partition": "cpx_nps4"}
+    whole = [{**node(each), "metadata": {**host["metadata"], "name": "whole", "labels": {}}} for each in others]
+    waits = pod("a", node=None, resource="amd.com/gpu", gpus=8)
+    suspended = queued("b-1", ("QuotaReserved", False, 1, "Pending"), above=owner("Job", "b"), gpus=8)
+    load(tmp_path / "w", as_list(host, *whole, waits, workload("Job", "b"), suspended))
+    assert read(tmp_path, "SELECT req_gpus::DOUBLE FROM attempts") == [(requested,), (requested,)]
 
 
 @pytest.mark.slow
