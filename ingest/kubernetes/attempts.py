@@ -54,7 +54,10 @@ NO_ORDERS: Final = pl.DataFrame(
 )
 NO_ENDS: Final = pl.DataFrame(schema=ENDS)
 NOTHING_REMEMBERED: Final = pl.DataFrame(
-    schema={"cluster": pl.String, "job_id": pl.String, "reserved_at": NO_ORDERS.schema["evicted_at"]}
+    schema={
+        **dict.fromkeys(("cluster", "job_id"), pl.String),
+        **dict.fromkeys(("reserved_at", "requeued_at"), NO_ORDERS.schema["evicted_at"]),
+    }
 )
 
 
@@ -76,7 +79,8 @@ def attempts_of(
         lists: rows of `object_lists`.
         aliases: `cluster`, `name`, `node`: Slurm's names of the nodes that run slurmd in a pod.
         orders: `cluster`, `job_id`, `evicted_at`, `reason`: evictions that Kueue ordered.
-        remembered: `cluster`, `job_id`, `reserved_at`: preemptions whose own time is unknown (`remembered_of`).
+        remembered: `cluster`, `job_id`, `reserved_at`, `requeued_at`: preemptions whose own time is unknown
+            (`remembered_of`).
         ends: rows of `container_ends`: of containers that were started again in place.
 
     Returns:
@@ -84,7 +88,7 @@ def attempts_of(
     """
     held = _beside_gpus(_held(executions(_of_gangs(pods), ends), workloads, lists, aliases))
     known = orders.select("cluster", "evicted_at", job="job_id", evicted_for="reason").drop_nulls("job")
-    inferred = stopped_of(held, remembered.select("cluster", "reserved_at", job="job_id")).select(known.columns)
+    inferred = stopped_of(held, remembered.rename({"job_id": "job"})).select(known.columns)
     parts = _parts(held, pl.concat([known, inferred]).sort("evicted_at"))
     attempts = _attempts(parts, workloads)
     return attempts, _placements(parts, attempts)

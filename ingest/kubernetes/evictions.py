@@ -5,7 +5,8 @@ difference is what others wait for although the queue has room.
 
 A Workload that was admitted again has no time of its last eviction, but may still have that it was a preemption. Such a
 preemption ended the execution before the new quota if a signal stopped pods of it: the order came before the first of
-these ends. It has no row of `evictions`, whose times are exact.
+these ends. Pods that had ended long before Kueue found the job inactive (Requeued) were not what it stopped. Such an
+eviction has no row of `evictions`, whose times are exact.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ EVICTIONS: Final = columns_of("evictions")
 
 SAME_S: Final = "2s"
 """Of one order, the conditions Evicted and Preempted begin at most so far apart."""
+
+INACTIVE_S: Final = 300
+"""Kueue requeues a job that it stopped at most so long after its last pod ended."""
 
 STOPPED: Final = (137, 143)
 """Exit statuses of containers that SIGKILL and SIGTERM ended."""
@@ -62,18 +66,27 @@ def orders_of(queued: pl.DataFrame, conditions: pl.DataFrame, workloads: pl.Data
 
 
 def remembered_of(queued: pl.DataFrame, conditions: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """Preemptions of which only the next reservation of quota was observed: `cluster`, `root_uid`, `reserved_at`.
+    """Preemptions of which only the next reservation of quota was observed.
 
     Args:
         queued: rows of `kueue_workloads`.
         conditions: rows of `kueue_conditions`.
         workloads: rows of `workloads`.
+
+    Returns:
+        `cluster`, `root_uid`, `reserved_at`, and `requeued_at`: since when the job waits again at the latest, or since
+        an earlier preemption; null: not recorded.
     """
     rows = conditions.filter(pl.col("condition") == "Evicted").sort(*_UID, "since", "holds")
     ordered = pl.col("holds").shift(1).over(_UID).fill_null(value=False)
     named = pl.any_horizontal(pl.col("preemptor_uid", "preemptor_job_uid").is_not_null())
-    ended = rows.filter(~pl.col("holds") & named & ~ordered)
-    return ended.join(_jobs(queued, workloads), on=_UID).select("cluster", "root_uid", reserved_at="since")
+    ended = rows.filter(~pl.col("holds") & named & ~ordered).rename({"since": "reserved_at"}).sort("reserved_at")
+    requeued = conditions.filter("holds", (pl.col("condition") == "Requeued") & (pl.col("reason") == "Preempted"))
+    waits = requeued.select(*_UID, requeued_at="since").sort("requeued_at")
+    dated = ended.join_asof(
+        waits, left_on="reserved_at", right_on="requeued_at", by=list(_UID), check_sortedness=False
+    )  # fmt: skip
+    return dated.join(_jobs(queued, workloads), on=_UID).select("cluster", "root_uid", "reserved_at", "requeued_at")
 
 
 def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
@@ -81,7 +94,7 @@ def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         pods: all pods of jobs, with `job` and `held_until`.
-        remembered: `cluster`, `job`, `reserved_at`: `remembered_of`, with the job of each.
+        remembered: `cluster`, `job`, `reserved_at`, `requeued_at`: `remembered_of`, with the job of each.
 
     Returns:
         No row of a preemption whose execution has no pod that a signal ended: its pods ended of themselves.
@@ -93,9 +106,12 @@ def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
     ended = before.filter(
         stopped & (pl.col("held_until") > last_made) & (pl.col("held_until") <= pl.col("reserved_at"))
     )
-    return ended.group_by(*_JOB, "reserved_at").agg(evicted_at=pl.col("held_until").min()).select(
-        *_JOB, "evicted_at", evicted_for=pl.lit("Preempted")
-    )  # fmt: skip
+    orders = ended.group_by(*_JOB, "reserved_at", "requeued_at").agg(
+        evicted_at=pl.col("held_until").min(), gone_at=pl.col("held_until").max()
+    )
+    inactive = pl.col("gone_at") + pl.duration(seconds=INACTIVE_S)
+    at_once = (pl.col("requeued_at") <= inactive).fill_null(value=True)
+    return orders.filter(at_once).select(*_JOB, "evicted_at", evicted_for=pl.lit("Preempted"))
 
 
 def evictions_of(

@@ -84,9 +84,11 @@ def test_eviction_ends_an_attempt_and_begins_the_next_wait(tmp_path: Path, slots
     ]
 
 
-def remembers() -> Object:
+def remembers(requeued: float) -> Object:
     """The Workload of the job when it is admitted again, with the messages that Kueue keeps."""
     later = waits(again=90)
+    since = {"type": "Requeued", "status": "True", "reason": "Preempted", "lastTransitionTime": at(requeued)}
+    later["status"]["conditions"].append(since)
     for each in later["status"]["conditions"]:
         if each["type"] in {"Evicted", "Preempted"}:
             each["message"] = f"Previously: Preempted to accommodate a workload (UID: {URGENT}, JobUID: x) due to"
@@ -94,13 +96,21 @@ def remembers() -> Object:
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "state", "submitted"), [(143, "PREEMPTED", 31), (137, "PREEMPTED", 31), (1, "FAILED", 91)]
+    ("exit_code", "requeued", "state", "submitted"),
+    [
+        (143, 34, "PREEMPTED", 31),
+        (137, 10, "PREEMPTED", 31),  # requeued since an earlier preemption
+        (143, 60, "FAILED", 91),  # other pods, which are not in the list, were stopped
+        (1, 34, "FAILED", 91),
+    ],
 )
-def test_late_list_has_the_preemption(tmp_path: Path, exit_code: int, state: str, submitted: float) -> None:
+def test_late_list_has_the_preemption(
+    tmp_path: Path, exit_code: int, requeued: float, state: str, submitted: float
+) -> None:
     stopped = pods(ended=31, last=33)
     for each in stopped:
         each["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = exit_code
-    load(tmp_path / "w", as_list(workload("Job", "low"), remembers(), *stopped, *pods(ended=None, created=91)))
+    load(tmp_path / "w", as_list(workload("Job", "low"), remembers(requeued), *stopped, *pods(ended=None, created=91)))
     reason = "Preempted" if state == "PREEMPTED" else "Error"
     assert table(tmp_path / "w", ATTEMPTS) == [
         ("low", state, reason, moment(0), moment(1.5), moment(33), Decimal(16)),
