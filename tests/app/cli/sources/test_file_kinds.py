@@ -20,6 +20,7 @@ ANSWER = {
     "status": "success",
     "data": {"resultType": "matrix", "result": [{"metric": {"__name__": "up"}, "values": []}]},
 }
+RANKS = '{"type":"rank_steps","v":1,"t":1790812800.5,"end":1790812893.25}\n'
 LOG = '{"type": "run", "v": 1, "t": 1790000000, "run_id": "a"}\n'
 PRINTED = "2026-10-01T08:00:00Z iteration 1/ 500 | elapsed time per iteration (ms): 2000.0 | lm loss: 2.15E+00 |\n"
 
@@ -27,6 +28,8 @@ FILES = {
     "slurm": [tiny().accounting, "NodeName=n1 Arch=x86_64 CPUTot=64\n"],
     "prometheus": ["\n".join(lines(60)), json.dumps(ANSWER)],
     "kubernetes": [as_list(pod("a")).decode(), as_yaml(pod("a")).decode()],
+    "ranks": [RANKS, '{"schemaVersion": 1, "traceEvents": [', '{"entries": []}'],
+    "determined": ["allocation_id,start_time,end_time\n"],
     "runlog": [LOG, PRINTED, ",_step,_timestamp,loss\n0,0,1,2\n"],
 }  # fmt: skip
 
