@@ -77,7 +77,20 @@ def slow_sessions(source: Reader, window: Window) -> SlowSessions:
     while _n_times(source, window) > MOST_ROWS and window.until - window.since > SHORTEST:
         window = replace(window, since=window.since + (window.until - window.since) / 2)
     rows = session_stragglers(rank_times(source, window)).filter(pl.col("lost_gpu_s") > 0)
-    return SlowSessions(rows.to_dicts(), window.since)
+    return SlowSessions(_of_joined_runs(source, window, rows).to_dicts(), window.since)
+
+
+def _of_joined_runs(source: Reader, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:
+    """The sessions under the runs that pages are of; a log may name its run otherwise than its jobs are joined."""
+    if sessions.is_empty():
+        return sessions
+    named = sessions["run_id"].unique().to_list()
+    joined = source.query("rank_runs", cluster=window.cluster, since=window.since, until=window.until, runs=named)
+    return (
+        sessions.join(joined, on=["run_id", "session"], how="left", maintain_order="left")
+        .with_columns(run_id=pl.coalesce("joined", "run_id"))
+        .drop("joined")
+    )
 
 
 def _n_times(source: Reader, window: Window) -> int:

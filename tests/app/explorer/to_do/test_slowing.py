@@ -125,3 +125,17 @@ def test_of_many_rank_times_only_the_last_are_read(monkeypatch: pytest.MonkeyPat
     assert read == [timedelta(hours=2.625)]
     note = words(slowed(Slowing([SESSION], [], [], found.since), VIEW))
     assert f"those since {VIEW.moment(found.since)} UTC." in note
+
+
+def test_a_session_stands_under_the_run_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log may name its run otherwise: it would stand twice, and its link would lead nowhere."""
+    answers = {
+        "rank_sessions": pl.DataFrame({"n_rows": [1]}),
+        "rank_runs": pl.DataFrame({"run_id": ["log-7"], "session": ["7.0"], "joined": ["pretrain"]}),
+    }
+    found = [SESSION | {"run_id": "log-7", "session": "7.0"}, SESSION | {"run_id": "alone", "session": ""}]
+    monkeypatch.setattr(slowing, "rank_times", lambda *_: [])
+    monkeypatch.setattr(slowing, "session_stragglers", lambda _: pl.DataFrame(found))
+    source = cast("Reader", SimpleNamespace(query=lambda name, **_: answers[name]))
+    rows = slowing.slow_sessions(source, window_of(ANOMALIES, VIEW)).rows
+    assert [row["run_id"] for row in rows] == ["pretrain", "alone"]
