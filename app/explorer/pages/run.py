@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-JOINED = {
-    "single": "it has one attempt",
-    "requeue_chain": "the scheduler requeued the same job",
-    "resize": "the job was resized",
-    "het": "components of one heterogeneous job",
-    "explicit": "the training log names the run",
-    "environment": "an environment variable of the job names the run",
-    "comment": "the comment of the job names the run",
-    "wckey": "the wckey of the job names the run",
-    "name_pattern": "a pattern of job names in the configuration",
-    "heuristic": "a guess: same user, account, name, directory and size, in sequence",
-    "adjudicated": "a correction by a person",
-}
-"""How attempts were joined into a run, in words."""
-
 
 def gather(source: Reader, window: Window, run_id: str) -> RunPage:
     """Read the data of the page.
@@ -148,7 +133,7 @@ def _head(run: dict[str, Any], view: View) -> Component:
                     ("Partition", run["partition"]),
                     ("GPUs", headline_text.gpus(run["n_gpus"])),
                     ("Attempts", f"{run['n_attempts']:,}"),
-                    ("Joined because", JOINED.get(run["joined_by"], run["joined_by"])),
+                    ("Joined by", _joined_by(run)),
                     (view.titled("Started"), view.moment(run["started_at"])),
                     (view.titled("Ended"), view.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
                 ]
@@ -157,6 +142,11 @@ def _head(run: dict[str, Any], view: View) -> Component:
         ],
         className="run-head",
     )
+
+
+def _joined_by(run: dict[str, Any]) -> str | None:
+    """By what its attempts became one run; None where there is one attempt."""
+    return None if run["n_attempts"] == 1 else JOINED_BY.get(run["joined_by"], run["joined_by"])
 
 
 def _command(run_id: str, view: View) -> str:
