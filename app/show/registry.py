@@ -73,7 +73,7 @@ class QuestionEntry:
         """
         if question.run is None:
             if question.by in set(self.by_of_run) - set(self.by):
-                raise UsageError(f"--by {question.by} is of one run: add --run R (`trackside show runs` lists them)")
+                raise UsageError(f"--by {question.by} is of one run: add --run R.\nThe runs:  trackside show runs")
             by = split_by(question.by, self.by, self.default)
         else:
             by = split_by(question.by, self.by_of_run or self.by, self.default_of_run)
@@ -158,9 +158,9 @@ def refuse_options(entry: QuestionEntry, question: Question) -> None:
     ):
         if not present or option in entry.takes:
             continue
-        takers = ", ".join(each.name for each in questions().values() if option in each.takes)
-        instead = f"; `show {entry.name}` can be split with --by" if option == "run" else ""
-        raise UsageError(f"--{option} is for `show {takers}`{instead}")
+        takers = ", ".join(f"show {each.name}" for each in questions().values() if option in each.takes)
+        instead = f"; show {entry.name} can be split with --by" if option == "run" else ""
+        raise UsageError(f"show {entry.name} does not take --{option}; these do: {takers}{instead}")
 
 
 def epilog() -> str:

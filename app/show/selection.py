@@ -49,9 +49,7 @@ def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
     """
     run_ids = resolve_run(source, window.cluster, text)
     if not run_ids:
-        raise UsageError(
-            f"{window.cluster}: no run and no job is called {text!r}; `trackside show runs` lists the runs"
-        )
+        raise UsageError(f"{window.cluster}: no run and no job is called {text!r}.\nIts runs:  trackside show runs")
     return run_ids
 
 
@@ -87,7 +85,7 @@ def logged_only(source: Reader, cluster: str | None, text: str) -> tuple[str, st
 def needs_accounting(cluster: str, run_id: str) -> str:
     """Why a question about a run that only its log describes has no rows, and what to type."""
     return (
-        f"{cluster}: run {run_id!r} is described by its log alone; `trackside show` is about runs "
+        f"{cluster}: run {run_id!r} is described by its log alone; this question is about runs "
         f"with accounting.\nIts page:        trackside run {shlex.quote(run_id)}\n"
         "Its accounting:  trackside ingest slurm && trackside compute"
     )
@@ -104,9 +102,7 @@ def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[W
     matching = [window for window in windows if resolve_run(source, window.cluster, text)]
     if not matching:
         names = ", ".join(window.cluster for window in windows)
-        raise UsageError(
-            f"none of the clusters {names} has a run or a job {text!r}; `trackside show runs` lists the runs"
-        )
+        raise UsageError(f"none of the clusters {names} has a run or a job {text!r}.\nTheir runs:  trackside show runs")
     return matching
 
 

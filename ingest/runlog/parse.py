@@ -186,7 +186,7 @@ def read_runlog(
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
-        message = f"{origin}: a `run` line names no cluster, and no option does.\nName it: --cluster NAME"
+        message = f'{origin}: a line of type "run" names no cluster, and no option does.\nName it: --cluster NAME'
         raise InputError(message)
     sessions = pl.DataFrame([session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
     events = conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)
@@ -221,7 +221,7 @@ def _first_text(block: bytes) -> str:
 def _no_session(log: ParsedLog) -> str:
     why = f"\nline {log.refused[0][0]}: {log.refused[0][1]}" if log.refused else ""
     return (
-        f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n"
+        f'{log.origin}: not a run log: it has no usable line of type "run"; it begins with\n'
         f"  {shorten(log.first_line)}{why}\n"
         "Run logs are JSON lines as the recorder writes them: trackside recorder --help"
     )

@@ -266,4 +266,4 @@ def test_a_convention_that_does_not_exist_is_refused(root: Path) -> None:
     assert done.returncode == 2
     assert "palm_full" in done.stderr
     other = trackside("show", "runs", "--convention", "palm_full", "--warehouse", str(root))
-    assert "--convention is for `show mfu, scaling`" in other.stderr
+    assert "does not take --convention; these do: show mfu, show scaling" in other.stderr
