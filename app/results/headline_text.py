@@ -101,7 +101,7 @@ def fraction_text(headline: Headline) -> str | None:
     pooled = pooled_text(headline) if headline.metric == "mttf" else None
     if pooled is not None and headline.denominator is not None:
         interruptions = counted(round(headline.denominator), "interruption")
-        return f"{pooled}, pooled over all job sizes, scaled by 1/N / {interruptions}"
+        return f"{pooled} / {interruptions} (from jobs of all sizes, by 1/N)"
     parts = headline.definition.parts
     if parts is not None and headline.numerator is not None and headline.denominator is not None:
         if parts.unit == "flop":  # the amounts have their unit: "model 1.58 YFLOP / peak 3.9 YFLOP"
@@ -116,7 +116,7 @@ def pooled_text(headline: Headline) -> str | None:
     """The numerator of an MTTF: GPU-days of jobs of all sizes over the size that it is quoted at."""
     if headline.numerator is None or headline.gpus is None:
         return None
-    return f"{amount(headline.numerator * headline.gpus, 'number')} GPU-days / {gpus(headline.gpus)}"
+    return f"{amount(headline.numerator * headline.gpus, 'number')} GPU-days / {gpus(headline.gpus)} GPUs"
 
 
 def amount(value: float | None, unit: str, *, whole: bool = False) -> str:

@@ -192,7 +192,7 @@ def mttf_at(source: RowSource, window: Window, gpus: float) -> Headline:
 def note_of_mttf(gpus: float, interruptions: int, *, exposed: bool, law: str) -> str:
     """What it rests on (`law`: what is known of 1/N), or why there is none."""
     if interruptions:
-        return f"pooled over all job sizes, scaled to {gpus:,.10g} GPUs ({law})"
+        return f"from jobs of all sizes, scaled to {gpus:,.10g} GPUs ({law})"
     return "infrastructure interrupted no attempt" if exposed else "no attempt is known to have held GPUs"
 
 

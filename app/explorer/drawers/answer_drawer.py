@@ -70,9 +70,12 @@ def drawer(asked: Asked, data: PageData, view: View, row: int | None = None, col
     """
     shown = ask(asked, data, view)
     used = data.answers.ask(computed_constants, view.window.cluster)
-    clicked = None if row is None or not 0 <= row < shown.answer.rows.height else shown.answer.rows.row(row, named=True)
+    rows = shown.answer.rows
+    at = None if row is None or not 0 <= row < rows.height else row
+    clicked = None if at is None else rows.row(at, named=True)
+    worded = None if at is None else rows[at].with_columns(shown.answer.in_words).row(0, named=True)
     content = [
-        *(() if clicked is None else _number(shown, _local(clicked, view), column)),
+        *(() if worded is None else _number(shown, _local(worded, view), column)),
         None if clicked is None else correcting.of_row(view, clicked),
         *_definitions(shown, clicked),
         html.H3("The same on the command line"),

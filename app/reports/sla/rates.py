@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.formatting import display, measured
+from app.results.failures.rate_words import CLASSES, META, PER_GPU, SIZES
 
 if TYPE_CHECKING:
     from app.reports.sla.document import Document
@@ -13,8 +14,8 @@ RATES_HEADER: Final = ("Class", "GPUs", "Failures", "Attempts", "GPU-days", "Per
                        "MTTF")  # fmt: skip
 RATES_NOTE: Final = (
     "Exposure counts every attempt, also those still running or ended by their owners. MTTF of a size is of one job of "
-    "that size; of “pooled” and “over 128” it is of one GPU. Unplanned: infrastructure and failures of the users' own. "
-    "Intervals: exact Poisson, 95 %. The JSON form has the other sizes, too."
+    "that size; “per GPU” it is of one GPU. Unplanned: infrastructure and failures of the users' own. "
+    f"{META} Intervals: exact Poisson, 95 %. The JSON form has the other sizes, too."
 )
 PUBLISHED_HEADER: Final = ("Published", "Per 1,000 GPU-days", "Here", "Failures here", "Ratio (95 %)",
                            "What differs")  # fmt: skip
@@ -28,13 +29,23 @@ PUBLISHED_NOTE: Final = (
 def rate_rows(r: Document) -> list[list[str]]:
     """Our failure rates: pooled ones, and infrastructure's by size of job."""
     return [
-        [f"{each['class']}, {each['counted']}", each["size"], display(each["n_failures"], "count"),
-         display(each["n_attempts"], "count"), display(each["exposure_gpu_days"], "number"),
+        [f"{_class(each)}, {each['counted']}", PER_GPU.get(each["size"], each["size"]),
+         display(each["n_failures"], "count"), display(each["n_attempts"], "count"),
+         display(each["exposure_gpu_days"], "number"),
          _thousands(each["rate_per_gpu_day"]), _interval(each),
          "-" if each["mttf_d"] is None else measured(each["mttf_d"], "d", digits=2)]
         for each in r["failure_rates"]
         if each["size"] == "pooled" or (each["class"] == "infrastructure" and each["counted"] == "attempts")
     ]  # fmt: skip
+
+
+def _class(rate: Document) -> str:
+    return CLASSES.get(rate["class"], str(rate["class"]))
+
+
+def _jobs(rate: Document) -> str:
+    """Of which jobs a rate is."""
+    return "jobs of all sizes" if rate["size"] in SIZES else f"jobs of {rate['size']} GPUs"
 
 
 def _interval(rate: Document) -> str:
@@ -50,7 +61,7 @@ def published_rows(r: Document) -> list[list[str]]:
     """Our rates beside published ones."""
     return [
         [f"{each['reference']} ({each['source']})", _thousands(each["reference_rate_per_gpu_day"]),
-         _thousands(each["rate_per_gpu_day"]), f"{each['class']}, {each['size']}: {each['n_failures']:,}",
+         _thousands(each["rate_per_gpu_day"]), f"{_class(each)}, {_jobs(each)}: {each['n_failures']:,}",
          _ratio(each), f"{'' if each['like_with_like'] else 'not like with like: '}{each['note']}"]
         for each in r["published_rates"]
     ]  # fmt: skip

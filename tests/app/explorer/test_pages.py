@@ -189,7 +189,7 @@ def test_a_claim_judged_in_long_runs_shows_what_it_was_judged_by(explorer: Explo
 
 def test_mttf_is_labelled_as_of_pooled_exposure(explorer: Explorer) -> None:
     for contents in (page(explorer, "/", "")[2], explorer.about("mttf", explorer.view(""))[1]):
-        assert "GPU-days / 1,024, pooled over all job sizes, scaled by 1/N /" in words(contents)
+        assert "GPU-days / 1,024 GPUs /" in words(contents)
 
 
 def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, warehouse: Path, window: Window) -> None:

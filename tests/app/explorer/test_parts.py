@@ -69,13 +69,13 @@ def test_an_mttf_without_interruptions_says_once_what_it_pools() -> None:
     note = note_of_mttf(8.0, 0, exposed=True, law="1/N tested")
     none = Headline("mttf", "MTTF", "d", None, 3.0, 0.0, ci_low=0.5, gpus=8.0, note=note)
     card = " ".join(each for each in components(overview._card(none, [])) if isinstance(each, str))  # noqa: SLF001 - one card
-    assert card.count("pooled over all job sizes") == 1
+    assert card.count("from jobs of all sizes") == 1
     assert "infrastructure interrupted no attempt" in card
 
 
 def test_the_note_of_an_mttf_has_what_is_known_of_1_n() -> None:
     note = note_of_mttf(1024.0, 2, exposed=True, law="1/N tested")
-    assert note == "pooled over all job sizes, scaled to 1,024 GPUs (1/N tested)"
+    assert note == "from jobs of all sizes, scaled to 1,024 GPUs (1/N tested)"
 
 
 def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
@@ -87,7 +87,7 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
     assert headline_text.fraction_text(mfu) == "model 1.58 YFLOP / peak 3.9 YFLOP"
     rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5, gpus=1024.0)
     assert headline_text.fraction_text(rate) == (
-        "3,072 GPU-days / 1,024, pooled over all job sizes, scaled by 1/N / 2 interruptions"
+        "3,072 GPU-days / 1,024 GPUs / 2 interruptions (from jobs of all sizes, by 1/N)"
     )
     assert headline_text.interval_text(rate) == "95 % interval 0.50 d to no upper limit".replace("0.50", "0.5")
 

@@ -128,6 +128,9 @@ def test_sizes_sum_to_pooled_and_causes_to_unplanned_failures(reader: Reader, wi
         (pl.col("class") == "unplanned") & (pl.col("counted") == "attempts")
     )
     pooled = rows.filter(pl.col("size") == "pooled").row(0, named=True)
+    worded = rows.with_columns(answer_by(reader, window, "size").in_words)
+    assert "all (per GPU)" in worded["size"].to_list()
+    assert "pooled" not in worded["size"].to_list()
     sizes = rows.filter(~pl.col("size").is_in(["pooled", "over 128", "960-1088"]))
     assert sizes["n_failures"].sum() == pooled["n_failures"]
     assert sizes["exposure_gpu_days"].sum() == pytest.approx(pooled["exposure_gpu_days"])

@@ -13,6 +13,7 @@ from app.results.failures.failure_rates import (
     reference_rows,
     size_law_rows,
 )
+from app.results.failures.rate_words import CLASS_IN_WORDS, META, PER_GPU_IN_WORDS, SIZE_IN_WORDS
 from app.show import failure_headlines as headlines
 from app.show.answer import Answer, Question
 from app.show.registry import question
@@ -91,6 +92,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
         queries=_QUERIES,
         headline=_scaled(pooled, question.at_gpus, law),
         ranked=("size", "counted", "n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "n_attempts"),
+        in_words=(CLASS_IN_WORDS, PER_GPU_IN_WORDS),
         explained=("phi", "note"),
         notes=(_POOLED, _COUNTED, *_clustered(rows, question)),
         worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
@@ -102,12 +104,13 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
 _NOTHING = "No attempt is known to have held GPUs in this window."
 
 _POOLED = (
-    "pooled and over 128: the MTTF of one GPU, to be divided by a job's GPUs; the others are of a job of that size."
+    "per GPU: the MTTF of one GPU, to be divided by a job's GPUs (1/N: twice the GPUs fail twice as often); the others "
+    "are of a job of that size."
 )
 
 _COUNTED = (
     "attempts: interrupted jobs. incidents: interruptions on one node within 15 minutes are one; the fleet's rate is "
-    "that of incidents. meta_rf: NODE_FAIL, or FAILED with a critical event, of jobs over 128 GPUs, as Meta counts."
+    f"that of incidents. {META}"
 )
 
 
@@ -146,7 +149,7 @@ def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
     high = "no upper limit" if pooled["mttf_high_d"] is None else days(pooled["mttf_high_d"] / gpus)
     value = "no failure yet" if pooled["mttf_d"] is None else days(pooled["mttf_d"] / gpus)
     return (
-        f"At {gpus:,g} GPUs, pooled over all sizes ({law}): infrastructure MTTF {value}, 95 % interval {days(low)} to "
+        f"At {gpus:,g} GPUs, from jobs of all sizes ({law}): infrastructure MTTF {value}, 95 % interval {days(low)} to "
         f"{high}."
     )
 
@@ -176,11 +179,11 @@ def _by_law(_: Reader, past: Histories, window: Window, question: Question) -> A
         },
         headline=headlines.of_law(rows, gpus),
         ranked=("n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "mttf_by_1_n_d", "note"),
-        in_words=(headlines.law_in_words(rows),),
+        in_words=(headlines.law_in_words(rows), CLASS_IN_WORDS),
         explained=("b", "b_low", "b_high", "p_value", "phi"),
         metrics=("size_law",),
         queries=_QUERIES,
-        notes=(_SLOPE if question.details else _TESTED,),
+        notes=(_SLOPE if question.details else _TESTED, META),
         parts={
             "metric": "class",
             "value": "b",
@@ -236,6 +239,7 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: Question) -> Answ
         },
         headline=headlines.of_hazard(rows),
         ranked=("size", "n_failures", "survival_24h", "survival_24h_low", "median_s", "note"),
+        in_words=(SIZE_IN_WORDS,),
         explained=("shape", "shape_low", "shape_high", "scale_s", "p_value"),
         metrics=("survival", "cumulative_incidence", "hazard_shape"),
         queries=_QUERIES,
@@ -315,10 +319,11 @@ def _by_reference(source: Reader, past: Histories, window: Window, question: Que
             "mttf_d",
             "n_failures",
         ),
+        in_words=(CLASS_IN_WORDS, SIZE_IN_WORDS),
         explained=("p_value",),
         metrics=("failure_rate_ratio",),
         queries=(*_QUERIES, "clusters"),
-        notes=(*_FACTS, *(_P_VALUE if question.details else ())),
+        notes=(*_FACTS, META, *(_P_VALUE if question.details else ())),
         parts={
             "metric": "class",
             "subject": "reference",
@@ -380,6 +385,7 @@ def _by_label(label: str) -> Callable[[Reader, Histories, Window, Question], Ans
             },
             headline=headlines.of_labels(rows, label),
             ranked=("class", "counted", *_POOLED_RANKS),
+            in_words=(CLASS_IN_WORDS,),
             explained=("phi",),
             metrics=("mttf", "failure_rate", "failure_phi"),
             queries=_QUERIES,
