@@ -84,7 +84,8 @@ class Metric:
         query: the named query whose rows it is computed from.
         function: the arithmetic; None where the query itself is.
         interval: how uncertainty is given.
-        source: publication, or the section of our definitions.
+        source: publication, or `our definitions 4.3`: a section of a document that is not in the repository.
+            Readers see a page of the manual in its place (`app.results.references`).
         title: for people; its name in words where nothing else is given.
         show: the question of `trackside show` that it is in.
         by: what its result rows can be split by, apart from the cluster.

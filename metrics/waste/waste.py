@@ -310,7 +310,7 @@ METRICS = (
         query="attempt_spending",
         function=waste,
         interval="none: a census; at least / at most bound what was unobserved",
-        source="our definitions 5.2; design section 4",
+        source="our definitions 5.2",
     ),
     Metric(
         name="gpu_time_by_state",
