@@ -27,7 +27,7 @@ from metrics import frames
 from metrics.exact import exact_mean
 from metrics.goodput.job import ANOMALOUS_MADS, MIN_STEP_S
 from metrics.intervals import merge_equal, overlaps, sweep, union
-from metrics.runs.steps import HANG_MIN_S, carved_events
+from metrics.runs.steps import carved_events
 
 _US = 1_000_000
 
@@ -236,7 +236,7 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
         pl.lit("lost").alias("category"),
         pl.when("final").then(pl.coalesce("end_cause", pl.lit("rerun"))).otherwise(pl.lit(_IN_PLACE)).alias("cause"),
     )
-    long = pl.col("until") - pl.col("last") > pl.col("hang_us").fill_null(round(HANG_MIN_S * _US))
+    long = pl.col("until") - pl.col("last") > pl.col("hang_us")
     failed = pl.col("final") & pl.col("broken").fill_null(value=False)
     rest = ends.select(
         "lane",

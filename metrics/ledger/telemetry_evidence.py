@@ -36,7 +36,8 @@ from metrics.ledger.sharing import with_whole
 from metrics.ledger.telemetry_hours import whole_nodes_by_hour
 
 HANG_US = 300_000_000
-"""Every GPU inactive for this long amid an attempt is a hang; microseconds."""
+"""Every GPU inactive for this long amid an attempt has the cause `hang`; microseconds. The rules `hang_steps` and
+`hang_min_s` are of logs, and do not change it."""
 
 _MILLI = 1000
 _GPU = pl.lit(_MILLI, dtype=pl.Int64)
