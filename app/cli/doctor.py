@@ -273,7 +273,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
 
 
 def _log_formats(settings: Config) -> int:
-    """Whether the text formats of logs that the configuration adds read their own examples as they say."""
+    """Report the log formats of the configuration; 0 if each reads its own examples as stated."""
     formats = marked_formats(settings.runlog)
     if not formats:
         return 0
@@ -288,7 +288,7 @@ def _log_formats(settings: Config) -> int:
 
 
 def _access(settings: Config) -> int:
-    """Who could see the explorer as it is configured, and whether the secrets of the login can be read."""
+    """Report who can see the explorer as it is configured, and whether the secrets of the login can be read."""
     access, host = settings.access, settings.serve.host
     if reason := exposed(settings, host):
         _line("fail", f"{reason} `explore` and `serve` refuse it without --without-login")
@@ -297,7 +297,7 @@ def _access(settings: Config) -> int:
         _line("ok", f"{host}: this machine only, without a login")
         if settings.serve.names:
             _line("warn", "a proxy passes requests on (serve.names): everyone whom it lets through sees all runs; "
-                  'login = "header" under [access] tells people apart')  # fmt: skip
+                  'login = "header" under [access] distinguishes people')  # fmt: skip
         return 0
     try:
         secret = secret_of(access) if access.login == "oidc" else ""
@@ -310,7 +310,7 @@ def _access(settings: Config) -> int:
     else:
         _line("ok" if secret else "warn", f"login by {access.issuer}" + ("" if secret else ": no client secret is set"))
     for role, named in (("admins", access.admins), ("operators", access.operators)):
-        _line("-", f"{role}: {', '.join(named) or 'nobody'}")
+        _line("-", f"{role}: {', '.join(named) or 'none'}")
     return 0
 
 

@@ -73,7 +73,7 @@ def finish(
 
 
 def _with_hint(origin: str, error: Exception, source: str) -> Exception:
-    """The error of a file, with the command that loads it where its source does not know it and another one does."""
+    """The error of a file, with the command that loads it if the file belongs to another source."""
     if not source or not isinstance(error, UnrecognisedInputError) or "trackside ingest" in str(error):
         return error
     from app.cli.file_kinds import command_for

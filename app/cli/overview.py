@@ -32,7 +32,7 @@ _CALLED: Final = {folder.name: folder.called or folder.name for folder in FOLDER
 """What the rows of each folder of sources are called, in the order of the folders."""
 
 _JOBS: Final = {source.name for source in SOURCES if "attempts" in source.feeds}
-"""Sources that tell which jobs ran; the numbers need one of them."""
+"""Sources that record which jobs ran; the numbers need one of them."""
 
 MORE: Final = (
     "Questions: trackside show. In a browser: trackside explore.\nVerbs: trackside --help. A topic: trackside help ettr"
@@ -111,7 +111,7 @@ def _commands(commands: Sequence[tuple[str, str]]) -> str:
 
 
 def _cluster(cluster: ClusterOverview, now: float) -> str:
-    """What is known of a cluster, in lines of the width of a terminal."""
+    """The state of a cluster, in lines of the width of a terminal."""
     present: dict[str, list[str]] = {}
     for source in sorted(cluster.sources, key=_position):
         folder, _, kind = source.partition(".")

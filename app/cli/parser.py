@@ -24,7 +24,7 @@ _PLAIN = {
     r"invalid float value: (.*)$": r"\1 is not a number",
     r"expected one argument$": "needs a value",
 }
-"""What argparse says, and how we say it."""
+"""Patterns of argparse's messages, and our wording of each."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def settings_and_root(options: argparse.Namespace) -> tuple[Config, Path]:
     """The configuration and the warehouse directory that the common options name.
 
-    From then on warehouses are opened as the configuration's section `engine` says.
+    From then on warehouses are opened with the settings of the configuration's section `engine`.
     """
     from app.config import settings
 

@@ -1,4 +1,4 @@
-"""What `trackside doctor` says of how much a day of telemetry reads: over which budget, and what to do about it."""
+"""The lines of `trackside doctor` on the volume of telemetry: samples a day, the budget, and how to stay within it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def budget_lines(
         for demand in demands(server, spec, exported, at=now):
             yield _line(demand, budget)
     except SourceError as error:
-        yield "warn", f"how many samples a day would be read is not known: {str(error).splitlines()[0]}"
+        yield "warn", f"the number of samples a day is unknown: {str(error).splitlines()[0]}"
 
 
 def _line(demand: Demand, budget: int) -> tuple[State, str]:
@@ -47,11 +47,11 @@ def _line(demand: Demand, budget: int) -> tuple[State, str]:
     read = f"{registry.source(demand.source).title}: {demand.n_series:,} series"
     unknown = _unknown(demand)
     if not demand.every_s:
-        return "warn", f"{read}; how many samples a day they are is not known: {unknown}"
+        return "warn", f"{read}; the number of samples a day is unknown: {unknown}"
     at_least = "at least " if unknown else ""
     read = f"{read}, {at_least}{_many(demand.samples)} samples a day ({how} in {_paces(demand)})"
     if demand.samples <= budget and unknown:
-        return "warn", f"{read}; whether that is within the budget of {_many(budget)} is not known: {unknown}"
+        return "warn", f"{read}; whether that is within the budget of {_many(budget)} is unknown: {unknown}"
     if demand.samples <= budget:
         return "ok", f"{read}; budget {_many(budget)}"
     most = ", ".join(f"{name} ({number:,} series)" for name, number in demand.largest())
@@ -62,13 +62,13 @@ def _line(demand: Demand, budget: int) -> tuple[State, str]:
 
 
 def _unknown(demand: Demand) -> str:
-    """Of which metrics the server does not say how often they are scraped; empty if there are none."""
+    """The metrics whose scrape interval the server does not report; empty if there are none."""
     if not demand.unknown:
         return ""
     most = sorted(demand.unknown, key=lambda name: -demand.series[name])[:SHOWN]
     named = ", ".join(f"{name} ({demand.series[name]:,} series)" for name in most)
     more = f" and {len(demand.unknown) - SHOWN} more" if len(demand.unknown) > SHOWN else ""
-    return f"the server does not say how often these are scraped: {named}{more}"
+    return f"the server does not report the scrape interval of: {named}{more}"
 
 
 def _paces(demand: Demand) -> str:

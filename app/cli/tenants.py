@@ -1,7 +1,7 @@
-"""Rows of a table that are of some accounts: what a tenant may be given.
+"""Rows of a table that belong to some accounts: those that a tenant may receive.
 
-A row is theirs only where something leaves no doubt: the attempt it names is theirs, or all attempts of its job, or all
-attempts of its run. What is in doubt is nobody's.
+A row belongs to the accounts only if its attempt does, or all attempts of its job, or all attempts of its run. A row
+in doubt belongs to no account.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl
         accounts: as Slurm's accounting names them.
 
     Raises:
-        UsageError: no attempt is of one of the accounts, or nothing in the table says whose its rows are.
+        UsageError: no attempt is of one of the accounts, or no column of the table shows whose its rows are.
     """
     attempts = reader.table("attempts").select(*ATTEMPT_KEY, "account")
     _check(accounts, attempts["account"].drop_nulls().unique().sort().to_list())
@@ -54,7 +54,7 @@ def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl
     elif "account" in columns:
         owned = rows.filter(pl.col("account").is_in(list(accounts)))
     else:
-        raise UsageError(f"--account: rows of {name} name no account, attempt or run, so whose they are is not known")
+        raise UsageError(f"--account: rows of {name} name no account, attempt or run, so their owner is unknown")
     blank = [pl.lit(None, owned.schema[each]).alias(each) for each in OF_OTHERS if each in columns]
     return owned.sort(_NUMBER).drop(_NUMBER).with_columns(blank)
 

@@ -28,7 +28,7 @@ QUERIES: Final = {
 
 
 class Candidates(NamedTuple):
-    """What may stand in the place of the last word.
+    """Candidates for the last word of a command line.
 
     Attributes:
         kind: `words`, or `files` or `directories`, which the shell completes itself.
@@ -56,7 +56,7 @@ class CommandLine(NamedTuple):
 
 
 def candidates(words: Sequence[str], build_parser: Callable[[str | None], argparse.ArgumentParser]) -> Candidates:
-    """What may stand in the place of the last word.
+    """Candidates for the last word of a command line.
 
     Args:
         words: what follows the program's name; the last one is being typed and may be empty.

@@ -1,6 +1,6 @@
 """The scripts of `trackside completion SHELL`.
 
-Each asks the hidden verb `_complete` and takes its lines as data: nothing of a line is ever evaluated. The verb offers
+Each calls the hidden verb `_complete` and reads its lines as data: no part of a line is ever evaluated. The verb offers
 only names that are one word without a special meaning in each of the shells (`app.cli.completion.candidates.SAFE`).
 """
 

@@ -25,7 +25,7 @@ def wrapped(text: str, width: int) -> str:
     r"""Text whose lines fit a width, as far as they can be broken.
 
     A line that fits stays as it is. One that does not is continued by the next if that is of the same paragraph or
-    column and begins with no option. It is wrapped to where it begins: prose at the margin, what stands in a second
+    column and begins with no option. It is wrapped to where it begins: prose at the margin, text of a second
     column below that column. Indented text without columns is an example, which stays as it is.
 
     Args:

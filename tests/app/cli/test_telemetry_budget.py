@@ -66,7 +66,7 @@ def test_line_over_the_budget_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -
 def test_server_that_does_not_count_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = ServerDownError("http://p", "refuses the query", "Narrow it.")
     (_, _), (state, text) = lines(monkeypatch, GPUS, refused)
-    assert (state, text) == ("warn", "how many samples a day would be read is not known: http://p refuses the query")
+    assert (state, text) == ("warn", "the number of samples a day is unknown: http://p refuses the query")
 
 
 def test_metric_of_unknown_pace_is_no_number_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,5 +75,5 @@ def test_metric_of_unknown_pace_is_no_number_within_a_budget(monkeypatch: pytest
     (state, text), (also, nothing) = lines(monkeypatch, some, none)
     assert (state, also) == ("warn", "warn")
     assert "at least 14.4 thousand samples a day (raw, one in 1 min); whether that is within the budget" in text
-    assert text.endswith("how often these are scraped: node_cpu_seconds_total (2,000,000 series)")
-    assert "10 series; how many samples a day they are is not known" in nothing
+    assert text.endswith("the scrape interval of: node_cpu_seconds_total (2,000,000 series)")
+    assert "10 series; the number of samples a day is unknown" in nothing

@@ -120,7 +120,7 @@ def test_rows_without_an_owner_are_refused(tmp_path: Path) -> None:
         account = opened.table("attempts")["account"].drop_nulls()[0]
     refused = trackside("export", "nodes", "--account", account, "--warehouse", str(root))
     assert refused.returncode == 2
-    assert "whose they are is not known" in refused.stderr
+    assert "their owner is unknown" in refused.stderr
 
 
 def test_an_account_that_no_attempt_has_is_refused(reader: Reader) -> None:

@@ -132,5 +132,5 @@ def test_diff_compares_files_and_digests(warehouse: Path, report: dict[str, Any]
     unknown = trackside("reports", "diff", digest[:10], digest[:10], "--section", "zzz", *where)
     assert (unknown.returncode, "a report has " in unknown.stderr) == (2, True)
     nothing = trackside("reports", "diff", digest[:10], digest[:10], *where)
-    assert "The reports say the same." in nothing.stderr
+    assert "The reports are the same." in nothing.stderr
     assert "no report in JSON has such a digest" in trackside("reports", "diff", "0000", digest, *where).stderr

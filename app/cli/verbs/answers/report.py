@@ -278,14 +278,14 @@ def _bundle(options: argparse.Namespace) -> int:
     held = f"{counted(made.files, 'file')}, {counted(made.rows, 'row')}"
     say(f"{target}: {held}, {signed}; every verdict was reproduced from it")
     if made.whole:
-        say("it holds all time of the cluster: the period alone does not give the same numbers")
+        say("the bundle holds all time of the cluster: inputs of the period alone do not reproduce the numbers")
     if made.unsure:
-        say(f"not looked for, because the report itself has these words: {', '.join(made.unsure)}")
+        say(f"names not searched for in the bundle, because the report uses them as words: {', '.join(made.unsure)}")
     return 0
 
 
 def _say(*, quiet: bool) -> Callable[[str], None]:
-    """What prints a line on standard error, or not."""
+    """A function that prints a line on standard error; it does nothing if `quiet`."""
     from app import console
 
     def say(text: str) -> None:
@@ -313,16 +313,16 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _findings(found: BundleCheck) -> list[str]:
-    """What was found, a line each."""
+    """The findings of the check, a line each."""
     lines = [f"files: {each}" for each in found.altered] or ["files: all as the manifest lists them"]
     if found.unsigned:
         lines.append(f"signature: {found.unsigned}")
     elif found.signer is None:
-        lines.append("signature: none; who made it cannot be told")
+        lines.append("signature: none; the author of the bundle is unknown")
     else:
-        who = found.signer.principal or "whose key that is was not checked (--signer FILE)"
+        who = found.signer.principal or "the owner of the key was not checked (--signer FILE)"
         lines.append(f"signature: good, by {found.signer.fingerprint}: {who}")
     if found.altered or found.unsigned:
-        return [*lines, "nothing was computed of it"]
+        return [*lines, "the verdicts were not recomputed"]
     lines += [f"number: {each}" for each in found.differences]
     return [*lines, f"evidence for the report with sha256 {found.report_sha256[:16]}"]

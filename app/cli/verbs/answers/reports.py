@@ -109,9 +109,9 @@ def _diff(options: argparse.Namespace) -> int:
             raise UsageError(f"--section {unknown[0]}: a report has {', '.join(sorted(was.keys() - {'sha256'}))}")
         found = found.filter(found["section"].is_in(options.section))
     sections = found["section"].unique(maintain_order=True).to_list()
-    summary = f"{found.height:,} differences in {', '.join(sections)}." if sections else "The reports say the same."
+    summary = f"{found.height:,} differences in {', '.join(sections)}." if sections else "The reports are the same."
     if rest:
-        summary += f" What the numbers rest on is not the same in: {', '.join(rest)}."
+        summary += f" The inputs of the numbers differ in: {', '.join(rest)}."
     console.echo(summary, error=True)
     RowFormat.of(options).put(found, row_options(options), title="differences between two reports")
     return 0

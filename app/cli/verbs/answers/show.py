@@ -123,7 +123,7 @@ def _answer(options: argparse.Namespace) -> int:
 
 
 def _page_of_log(options: argparse.Namespace, cluster: str, run_id: str) -> int:
-    """A run that only its log describes: its page answers what the log can."""
+    """The page of a run that is known from its log alone."""
     import argparse
 
     from app import console

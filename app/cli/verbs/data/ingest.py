@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         manual="tutorial",
     )
     named = parser.add_subparsers(dest="source", metavar="SOURCE", title="sources", required=True)
-    named.elsewhere = _load_a_file  # type: ignore[attr-defined]  # `Parser` asks for it
+    named.elsewhere = _load_a_file  # type: ignore[attr-defined]  # `Parser` reads it
     own = modules_of(sources)
     for folder in FOLDERS:
         if folder.name in own:

@@ -21,7 +21,7 @@ STEPS_S: Final = {"1h": 3600, "6h": 6 * 3600, "1d": 24 * 3600}
 """By --every: seconds between two moments."""
 
 NEWEST_S: Final = 3 * 3600
-"""What is newer than this is left out: it is in Prometheus' head block, which promtool must not overlap."""
+"""Newer samples are left out: their time is in Prometheus' head block, which promtool must not overlap."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the history.
 
     Raises:
-        UsageError: no such cluster or period, nothing to tell, or the file cannot be written.
+        UsageError: no such cluster or period, no moment to write, or the file cannot be written.
     """
     from datetime import timedelta
     from pathlib import Path

@@ -39,10 +39,10 @@ DONE = {
     "edited": "left: edited in Grafana (--replace-edits replaces it)",
     "provisioned": "left: Grafana reads it from files, and would undo a change",
 }
-"""What is said of a board, by kind of change."""
+"""Message about a board, by kind of change."""
 
 WOULD = {"new": "would be made", "changed": "would be replaced", "edited": "would be left: edited in Grafana"}
-"""What is said instead in a dry run."""
+"""Message in a dry run, where it differs."""
 
 NO_GRAFANA = """\
 where is Grafana? Give --grafana URL, or set GRAFANA_URL or grafana.url in the configuration.
@@ -206,7 +206,7 @@ def _boards_of(options: argparse.Namespace) -> list[Json]:
 
 
 def _say(change: BoardChange, options: argparse.Namespace, *, saved: bool) -> None:
-    """One line of a board, and its differences where they are wanted."""
+    """Print one line about a board, and its differences if they were requested."""
     from app import console
 
     if saved and change.kind == "edited":

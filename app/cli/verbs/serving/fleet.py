@@ -92,7 +92,7 @@ def _echo(line: str) -> None:
 
 
 def _workers(options: argparse.Namespace, fleet: FleetSettings) -> AbstractContextManager[Workers]:
-    """What runs the tasks: as the command line says, else as the configuration."""
+    """The workers that run the tasks: those of the command line, else those of the configuration."""
     from contextlib import nullcontext
 
     from app.fleet import dask_workers
