@@ -1,8 +1,8 @@
-"""The first pages, answered before anyone asks: when the server starts, and whenever newer data are published.
+"""The first pages, computed before the first request: when the server starts, and whenever newer data are published.
 
-Their answers read the ledger, which takes seconds for a year of a large cluster. Answers are kept as long as no newer
-data are published, so that whoever opens a page in the morning waits for none of them. Nor for scipy, which takes
-seconds to import and which the first pages do without.
+Their answers read the ledger, which takes seconds for a year of a large cluster. Answers are cached until newer data
+are published, so the first visitor of the morning does not wait for them. scipy is imported in the same thread: the
+import takes seconds, and the first pages do not need it.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ PATHS: Final = ("/", "/today")
 """Pages that people open first."""
 
 CLUSTERS: Final = 8
-"""Clusters whose pages are answered; those of more are answered when they are asked for."""
+"""Clusters whose pages are computed ahead; the pages of further clusters are computed when they are requested."""
 
 TICK_S: Final = 5.0
-"""Time between two looks for newer data."""
+"""Time between two checks for newer data."""
 
 PATIENCE_S: Final = 20.0
-"""How long a stop waits for a question at work."""
+"""How long a stop waits for a query that is running."""
 
 
 class Ahead:
-    """A thread that asks what the first pages ask, over all data of each cluster.
+    """A thread that runs the queries of the first pages, over all data of each cluster.
 
     Args:
-        answers: the cache that the explorer answers from.
+        answers: the explorer's cache.
         claims: the claims that it judges.
         configured: its prices and references; those of the defaults if None.
     """
@@ -81,12 +81,12 @@ class Ahead:
                 self._answer(section, view)
 
     def _answer(self, section: Section, view: View) -> None:
-        """Answer one section, with the limits of a visitor; a failure is for whoever opens the page."""
+        """Answer one section, with the limits of a visitor; a failure is shown to the visitor who opens the page."""
         try:
             with self._explorer.answers.pool.on_behalf(new_ticket()), panics.as_errors():
                 section.gather(self._explorer, view)
         except FAULTS as error:
-            logger.warning("%s is not answered ahead: %s", section.name, reason_of(error))
+            logger.warning("%s is not computed ahead: %s", section.name, reason_of(error))
 
     def _first_pages(self) -> Iterator[tuple[str, View]]:
         situation = self._explorer.answers.ask(filters.situation)
@@ -106,4 +106,4 @@ class Ahead:
         try:
             self.look()
         except FAULTS as error:
-            logger.warning("the first pages are not answered ahead: %s", reason_of(error))
+            logger.warning("the first pages are not computed ahead: %s", reason_of(error))

@@ -48,7 +48,7 @@ RESERVED_FILES = 256
 """Open files that are left for the warehouse, its Parquet files and the commands of a cycle."""
 
 QUEUED = 320
-"""Complete requests for pages that may wait for a thread; further ones are turned away. A browser asks for six sections
+"""Complete requests for pages that may wait for a thread; further ones are turned away. A browser requests six sections
 of a page at once, so this is enough for 50 people who open one in the same moment."""
 
 MAX_BODY = 1 << 20
@@ -165,7 +165,7 @@ class _Dispatcher(ThreadedTaskDispatcher):
         self._urgent.set_thread_count(URGENT_THREADS)
         self.set_thread_count(THREADS)
 
-    def add_task(self, task: Any) -> None:  # noqa: ANN401 - a channel: their stubs say another class
+    def add_task(self, task: Any) -> None:  # noqa: ANN401 - a channel: their stubs name another class
         """Queue a connection with a complete request; one too many is closed."""
         if str(getattr(task.requests[0], "path", "")).rstrip("/") in URGENT:
             self._urgent.add_task(task)

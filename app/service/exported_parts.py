@@ -1,7 +1,7 @@
-"""What `/metrics` has besides the headline numbers: events, the network's blocks, waste, loads, claims.
+"""Samples of `/metrics` other than the headline numbers: events, the network's blocks, waste, loads, claims.
 
-Each function gives the samples of one part of a cluster, bounded as its family says. `app.service.exporter` collects
-them: a part that fails is left out and reported, and the others stay.
+Each function returns the samples of one part of a cluster, within the limit of its family. `app.service.exporter`
+collects them: a part that fails is left out and reported, and the others stay.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def of_placement(source: RowSource, window: Window, key: tuple[str, str]) -> Ite
 
 
 def of_waste(source: RowSource, window: Window, key: tuple[str, str]) -> Iterator[ExportedSample]:
-    """Who held GPU-time, and what of it shows no work."""
+    """GPU-time by holder, and the part of it without work."""
     flags = waste_flags(source, window)
     accounts = flags.group_by("user").agg(pl.col("account").drop_nulls().mode().sort().first())
     account_of = dict(accounts.with_columns(pl.col("user").fill_null(UNNAMED)).iter_rows())
@@ -118,7 +118,7 @@ def of_waste(source: RowSource, window: Window, key: tuple[str, str]) -> Iterato
 
 
 def of_runs_lost(source: RowSource, whole: Window, runs: list[str]) -> Iterator[ExportedSample]:
-    """What runs lost, by category: of those that have series of their own."""
+    """GPU-time lost by runs that have series of their own, by category."""
     rows = lost_rows(source, whole, "run").filter(pl.col("subject").is_in(runs), pl.col("category").is_in(COSTLY))
     summed = rows.group_by("subject", "category").agg(pl.col("gpu_seconds").sum()).sort("subject", "category")
     for run, category, seconds in summed.iter_rows():
@@ -126,7 +126,7 @@ def of_runs_lost(source: RowSource, whole: Window, runs: list[str]) -> Iterator[
 
 
 def of_stragglers(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
-    """What ranks waited for the slowest, by run and cause."""
+    """GPU-time for which ranks waited for the slowest one, by run and cause."""
     sessions = session_stragglers(rank_times(source, last(whole, STRAGGLER_DAYS)))
     slow = sessions.filter(pl.col("lost_gpu_s") > 0).with_columns(pl.col("nodes").list.join(" "))
     summed = slow.group_by("run_id", "cause", "nodes").agg(pl.col("lost_gpu_s").sum())
@@ -152,7 +152,7 @@ def of_waiting(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
 
 
 def of_claim(key: tuple[str, str], judged: Judged) -> Iterator[ExportedSample]:
-    """What a claim promises, and what was measured."""
+    """The value that a claim promises, and the measured one."""
     claim, measured = judged.claim, judged.measured
     yield ExportedSample(
         families.CLAIM_TARGET, (key[0], claim.id, claim.metric, claim.unit, claim.direction), claim.target

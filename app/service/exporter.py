@@ -70,7 +70,7 @@ NO_CAUSE = "none"
 
 @dataclass(frozen=True)
 class Missing:
-    """What `/metrics` lacks.
+    """A part that `/metrics` lacks.
 
     Attributes:
         cluster: whose; empty where it is about all of them.
@@ -98,7 +98,7 @@ class ExportedContents:
 
 @dataclass
 class LastScrape:
-    """What the last scrape lacked, for `/healthz`, which must not wait for a scrape."""
+    """The parts that the last scrape lacked, for `/healthz`, which must not wait for a scrape."""
 
     at: datetime | None = None
     missing: tuple[Missing, ...] = ()
@@ -245,7 +245,7 @@ def _of_cluster(made: _Collection, source: RowSource, cluster: str, claims: tupl
 
 
 def exported_at(source: RowSource, whole: Window, claims: tuple[Claim, ...]) -> ExportedContents:
-    """What is exported of a cluster whose data end with a window, without what is told of single jobs and runs."""
+    """The exported samples of a cluster whose data end with a window, without those of single jobs and runs."""
     made = _Collection()
     _of_windows(made, source, whole, claims)
     made.add(whole.cluster, "", "end of the data", _data_end, whole)
@@ -411,7 +411,7 @@ def _of_nodes(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
 
 
 def _of_jobs(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
-    """Jobs that hold GPUs by node: what the series of exporters are joined with to tell whose a node's GPUs are."""
+    """Jobs that hold GPUs, by node: a join of these with the exporters' series gives the holder of a node's GPUs."""
     held = source.query("jobs_on_nodes", cluster=whole.cluster, until=whole.until).head(MAX_JOB_NODES)
     for row in held.iter_rows(named=True):
         names = (

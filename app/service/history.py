@@ -1,4 +1,4 @@
-"""History of `/metrics`: what it would have told at past moments, by the data as they are known today.
+"""History of `/metrics`: the samples that it would have had at past moments, by the data as they are today.
 
 Prometheus never changes a sample, so its own history is as computed at the time, and begins with the first scrape. This
 one begins with the data. It is OpenMetrics text with times, of which `promtool tsdb create-blocks-from` makes blocks.
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def moments(window: Window, every: timedelta, *, before: datetime) -> list[datetime]:
-    """The moments at which a history tells: whole steps since 1970 in a window, and its end, oldest first.
+    """The moments of a history: whole steps since 1970 in a window, and its end, oldest first.
 
     Args:
         window: from its end of the first step on.
         every: the step.
-        before: none is as late as this.
+        before: all moments are earlier than this.
     """
     step_s = int(every.total_seconds())
     first = int(window.since.timestamp()) // step_s + 1
@@ -51,16 +51,16 @@ def history(
     *,
     report: Report = lambda _what, _done, _total: None,
 ) -> tuple[bytes, list[Missing]]:
-    """OpenMetrics text of what `/metrics` would have told.
+    """OpenMetrics text of the samples that `/metrics` would have had.
 
     Args:
         reader: the published warehouse.
-        windows: by cluster all of its data, and the moments that are told of.
-        claims: what is judged.
+        windows: for each cluster the window of all its data, and the moments to write.
+        claims: the claims that are judged.
         report: receives the progress.
 
     Returns:
-        The text, and what could not be computed.
+        The text, and the parts that could not be computed.
     """
     source = CachedSource(reader, only=OF_ALL_WINDOWS)
     samples: list[ExportedSample] = []

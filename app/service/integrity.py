@@ -58,7 +58,7 @@ def examine(root: Path) -> Iterator[DoctorFinding]:
 
 
 def _readers(root: Path) -> DoctorFinding:
-    """Who may read the warehouse."""
+    """The users who may read the warehouse."""
     status = root.stat()
     mode, owner, group = (
         stat.S_IMODE(status.st_mode),
@@ -194,7 +194,7 @@ def _chosen(parts: Sequence[tuple[str, int]], after: str, budget: int) -> list[s
 
 
 def _scanned(root: Path) -> tuple[str, list[str]]:
-    """Where the last scan ended, and the files that were damaged then."""
+    """The position at which the last scan ended, and the files that were damaged then."""
     try:
         state = json.loads((root / directory.SCANNED).read_text())
         return str(state["after"]), [str(path) for path in state["damaged"]]

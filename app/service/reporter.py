@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("trackside.reporter")
 
 TICK_S: Final = 60.0
-"""Time between two looks at the schedule."""
+"""Time between two checks of the schedule."""
 
 PATIENCE_S: Final = 20.0
 """How long a stop waits for a report at work."""

@@ -1,6 +1,6 @@
 """`trackside explore` and `trackside serve`: explorer, `/metrics` and `/healthz`, and keeping them up to date.
 
-The default is this machine only, without a login; `[access]` of the configuration says how people log in. The one
+The default is this machine only, without a login; `[access]` of the configuration sets how people log in. The one
 server process reads published copies. `serve` adds a thread that writes (`app.service.worker`).
 """
 
@@ -64,7 +64,7 @@ def serve(
         host: address to listen on.
         port: port; 0 takes a free one.
         every_minutes: time between two cycles; 0 only serves.
-        without_login: whether other machines may be served although nobody logs in.
+        without_login: whether other machines may be served without a login.
 
     Raises:
         UsageError: an argument is out of range, or the address cannot be listened on.
@@ -95,7 +95,7 @@ def serve_explorer(
         host: address to listen on.
         port: port; 0 takes a free one.
         worker: keeps the warehouse up to date; None: only serve.
-        reporter: makes and delivers reports on their schedule; None: nobody does.
+        reporter: makes and delivers reports on their schedule; None: no report is made.
 
     Returns:
         0: stopping it is how it ends.
@@ -117,7 +117,7 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
     reporter: Reporter | None,
 ) -> None:
     names = {*settings.serve.names, *filter(None, [settings.access.host])}
-    # A proxy passes on requests of other machines: where nobody logs in, anyone would run SELECTs and correct here.
+    # A proxy passes on requests of other machines: without a login, anyone could run SELECTs and make corrections.
     trusted = settings.access.asks_who or (is_loopback(host) and not names)
     answers, claims, configured = AnswerCache(root), WatchedClaims(settings.claims), WatchedConfig(settings)
     application = make_application(
@@ -241,11 +241,11 @@ def _cycles(worker: Worker | None) -> dict[str, Any]:
 
 
 def _mistakes(watched: Mapping[str, WatchedFile[Any]]) -> list[str]:
-    """What is wrong in the files that are watched, each on one line."""
+    """The mistakes in the watched files, one line for each file."""
     by_name = [(name, each.mistakes()) for name, each in watched.items()]
     return [
-        f"{name}: {' '.join(line.strip() for line in text.splitlines())}; until that is corrected, what the file said "
-        "last counts"
+        f"{name}: {' '.join(line.strip() for line in text.splitlines())}; until that is corrected, the file's "
+        "last valid contents are used"
         for name, text in by_name
         if text is not None
     ]

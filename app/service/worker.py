@@ -105,7 +105,7 @@ class Worker:
         every: from the start of a cycle to the start of the next.
         verb: what writes, for whoever meets its lock.
         runner: runs Slurm's commands; None: runs the installed ones, if there are any.
-        finds_slurm: whether a Slurm that is installed here is read where the configuration says nothing of Slurm.
+        finds_slurm: whether an installed Slurm is read if the configuration has no section [slurm].
         sources: the result of each source.
         last_success: end of the last cycle in which nothing failed.
         next_cycle: when the next one is due.
