@@ -100,7 +100,7 @@ def _task(file: Path, lake: str, lake_files: str | None) -> ClusterTask:
         raise ConfigError(f'{file} does not name its cluster: write cluster = "NAME" into it')
     if address_of(settings.warehouse) is not None:
         raise ConfigError(
-            f"{file}: warehouse is a lake, which nobody writes to directly: name a directory, and the "
+            f"{file}: warehouse is a lake, and lakes are not written to directly: name a directory, and the "
             "lake as [serve] lake"
         )
     own = _lake(settings.serve.lake, f"{file}: [serve] lake")
@@ -145,9 +145,9 @@ def _refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
 
 
 def _bytes(task: ClusterTask) -> int:
-    """Size of its published copy: what takes longest is begun first, so that no worker is alone at the end.
+    """Size of its published copy: the largest is begun first, so that no worker is alone at the end.
 
-    0 where it cannot be read here: whether it can be by a worker, is told by that one.
+    0 where it cannot be read here: a worker that cannot read it either reports that.
     """
     try:
         copy = directory.current_copy(Path(task.directory))

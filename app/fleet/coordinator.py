@@ -26,7 +26,7 @@ _LOOK_S: Final = 0.5
 
 
 class Workers(Protocol):
-    """What runs tasks."""
+    """Workers that run tasks."""
 
     def slots(self) -> int:
         """How many tasks can be run at once now."""
@@ -136,12 +136,12 @@ def _outcome(future: Future[TaskOutcome], task: ClusterTask) -> TaskOutcome:
 
 
 def _killed(future: Future[TaskOutcome]) -> bool:
-    """Whether one worker after another died at it, so that nobody ended it."""
+    """Whether one worker after another died at it, so that no worker finished it."""
     return not future.cancelled() and type(future.exception()).__name__ == "KilledWorker"
 
 
 def _explained(error: BaseException) -> BaseException:
-    """Dask's word for a task at which one worker after another died, as ours. Dask itself is not imported here."""
+    """Our error for Dask's `KilledWorker`: workers died at a task one after another. Dask is not imported here."""
     if type(error).__name__ != "KilledWorker":
         return error
     hint = (

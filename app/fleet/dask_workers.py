@@ -33,14 +33,14 @@ _CONNECT_S: Final = 30
 """How long to wait for a scheduler."""
 
 _ANSWER_S: Final = 10
-"""How long to wait for its answer to a question, and until it lets go of us."""
+"""How long to wait for its response, and for the connection to close."""
 
 
 class DaskWorkers:
     """The workers of a scheduler, each of which does one task at a time.
 
     Args:
-        client: knows the scheduler.
+        client: connected to the scheduler.
         logged: whether the workers write their logs.
     """
 
@@ -51,7 +51,7 @@ class DaskWorkers:
         self._topic = f"trackside-{uuid4().hex}"
 
     def slots(self) -> int:
-        """Threads of the workers that are there now; 0 where the scheduler does not answer."""
+        """Threads of the present workers; 0 where the scheduler does not respond."""
         try:
             return sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())
         except (OSError, RuntimeError, ValueError):  # it is gone, or not there again yet
@@ -65,7 +65,7 @@ class DaskWorkers:
         return future
 
     def begun(self) -> list[tuple[str, str]]:
-        """Which cluster was begun by which process, in that order; empty where the scheduler does not answer."""
+        """Pairs of cluster and process that began it, in that order; empty where the scheduler does not respond."""
         try:
             events = self._client.get_events(self._topic)
         except (OSError, RuntimeError, ValueError):
@@ -74,7 +74,7 @@ class DaskWorkers:
 
 
 def _noted(run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask, topic: str) -> TaskOutcome:
-    """Run a task at a worker, after the scheduler was told who begins it: a process that is killed cannot.
+    """Run a task at a worker, after logging at the scheduler who begins it: a killed process cannot report it later.
 
     The key is not `worker`: Dask puts the worker's address there.
     """
@@ -155,7 +155,7 @@ def joined(address: str, fleet: FleetSettings, *, without_tls: bool = False) -> 
 
 @contextlib.contextmanager
 def _leaving(client: Client) -> Iterator[Client]:
-    """Let go of a scheduler at the end, also of one that does not answer: what was done is reported either way."""
+    """Close the client at the end, also if the scheduler does not respond: finished tasks are reported either way."""
     try:
         yield client
     finally:

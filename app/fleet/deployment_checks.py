@@ -1,4 +1,4 @@
-"""What Kubernetes would refuse, or kill, of a fleet's options: told before anything is written."""
+"""Options of a fleet that Kubernetes would refuse or kill: reported before anything is written."""
 
 from __future__ import annotations
 

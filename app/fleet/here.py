@@ -22,7 +22,7 @@ class Here:
         return 1
 
     def begun(self) -> list[tuple[str, str]]:
-        """Nothing: where this process dies, nobody is left to ask."""
+        """Nothing: if this process dies, the record of its tasks dies with it."""
         return []
 
     def submit(self, run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask) -> Future[TaskOutcome]:

@@ -62,7 +62,7 @@ async def _work(address: str, fleet: FleetSettings, host: str, processes: int, s
 
 
 def _nanny(address: str, fleet: FleetSettings, host: str, processes: int) -> Nanny:
-    """What starts a worker process, and starts it again when it dies."""
+    """The supervisor that starts a worker process, and starts it again when it dies."""
     from distributed import Nanny  # noqa: PLC0415 - an extra
 
     return Nanny(

@@ -41,7 +41,7 @@ _PAGES: Final = 8050
 
 @dataclass(frozen=True)
 class Deployment:
-    """What a fleet is made of.
+    """The parts of a fleet.
 
     Attributes:
         image: of the container, with Trackside and its extras lake and fleet.
@@ -131,7 +131,7 @@ def _worker(of: Deployment) -> Manifest:
 def _scaling(of: Deployment) -> Manifest:
     """More workers while those that are there are busy; fewer only after half an hour, for a task takes minutes.
 
-    A worker is busy when it uses half a core: much of a task has one thread, whatever the cores that were asked for.
+    A worker is busy when it uses half a core: much of a task has one thread, whatever cores were requested.
     """
     least, most = of.workers
     busy = {
@@ -172,7 +172,7 @@ def _round(of: Deployment) -> Manifest:
 def _explorer(of: Deployment) -> Manifest:
     """Pages, `/metrics` and `/healthz` of the lake, for people who log in: `[access]` of the configuration.
 
-    It is ready when it listens: `/healthz` also tells of numbers that are missing, and pages are served all the same.
+    It is ready when it listens: `/healthz` also reports missing numbers, and pages are served all the same.
     """
     command = ["trackside", "serve", "--every", "0", "--host", "0.0.0.0", "--config", CONFIG]  # noqa: S104 - the pod's own
     container = _container(of, "explorer", command, cpu=1, memory="4Gi")
@@ -191,7 +191,7 @@ def _service_account(of: Deployment) -> Manifest:
 
 
 def _network_policy(of: Deployment) -> Manifest:
-    """Who reaches a scheduler or a worker can run any code there: only scheduler, workers and rounds do."""
+    """Any client of a scheduler or a worker can run any code there: only scheduler, workers and rounds reach them."""
     ours, listening = _any_of("scheduler", "worker", "round"), _any_of("scheduler", "worker")
     spec = {"podSelector": listening, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": ours}]}]}
     return _object(of, "networking.k8s.io/v1", "NetworkPolicy", "workers") | {"spec": spec}
@@ -275,14 +275,14 @@ _MOUNTS: Final = {
     "round": (_DATA, _CONFIG, _TLS),
     "explorer": (_DATA | {"readOnly": True}, _AUDIT, _CONFIG),
 }
-"""What each part sees. The key of the fleet is for those that need it: whoever has it can run code in the workers."""
+"""Mounts of each part. Only parts that need the fleet's key have it: its holder can run code in the workers."""
 
 
 def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, memory: str) -> Manifest:
     """A container that writes to its mounts and to its own /tmp, in which caches are, and nowhere else.
 
     It may use more than its cores where the node has them. So polars would take a thread for each core of the node, and
-    DuckDB in a worker as many as polars, each with memory of its own; they are told how many are meant.
+    DuckDB in a worker as many as polars, each with memory of its own; so the container sets their numbers.
     """
     return {
         "name": part,

@@ -1,4 +1,4 @@
-"""What a person reads of a round of a fleet: a line for each cluster, a table, and the error of the round."""
+"""The report of a round of a fleet: a line for each cluster, a table, and the error of the round."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _row(outcome: TaskOutcome) -> tuple[object, ...]:
 
 
 def line_of(outcome: TaskOutcome) -> Iterator[str]:
-    """What became of a cluster, in a line; each failure in a line of its own."""
+    """The outcome of a cluster, in a line; each failure in a line of its own."""
     if not outcome.failures:
         computed = "computed" if outcome.computed else "nothing to compute"
         yield (
@@ -69,7 +69,7 @@ def line_of(outcome: TaskOutcome) -> Iterator[str]:
             f"{counted(outcome.rows_committed, 'row')} committed ({outcome.seconds:.1f} s)"
         )
     for lost in outcome.died:
-        again = f"{outcome.worker} did its work again" if outcome.worker else "nobody could do its work again"
+        again = f"{outcome.worker} did its work again" if outcome.worker else "no worker could do its work again"
         yield f"{outcome.cluster}: {lost} died at it; {again}"
     for failure in outcome.failures:
         yield f"{outcome.cluster}: failed: {failure.step}: {failure.message.splitlines()[0]}"

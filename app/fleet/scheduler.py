@@ -31,7 +31,7 @@ _CONNECT_S: Final = 10.0
 REMEDY: Final = (
     "whoever reaches a Dask scheduler or worker can run any code as its user.\n"
     "Use tls:// with tls_ca, tls_cert and tls_key under [fleet] in the configuration; or, where only those who may do "
-    "that can reach it, say --without-tls."
+    "that can reach it, use --without-tls."
 )
 
 NO_HTTP: Final[Mapping[str, Any]] = {
@@ -74,7 +74,7 @@ def security_of(address: str, fleet: FleetSettings) -> Security | None:
     """The certificates for a scheduler's address; None: none are needed.
 
     Raises:
-        UsageError: the address wants them, and the configuration names none.
+        UsageError: the address needs them, and the configuration names none.
     """
     if not address.startswith("tls://"):
         return None
@@ -99,10 +99,10 @@ def refuse_without_tls(address: str, host: str | None = None, *, without_tls: bo
     Args:
         address: of the scheduler.
         host: that we listen on ourselves; None: nowhere.
-        without_tls: whether a person has said that it may be.
+        without_tls: whether the option --without-tls allows it.
 
     Raises:
-        UsageError: it would be, and nobody has said so; or the host is empty, which to Dask means every address.
+        UsageError: it would be, and is not allowed; or the host is empty, which to Dask means every address.
     """
     if host is not None and not host.strip():
         raise UsageError("--host is empty: name the address of this machine at which the others reach it")
@@ -129,7 +129,7 @@ def _bare(host: str) -> str:
 def share_of_cores(processes: int) -> dict[str, str]:
     """The environment of each of so many worker processes: polars and numpy take their share of the cores.
 
-    There are as many as `POLARS_MAX_THREADS` says, as in a container, which may use more of its node's cores than are
+    The cores are as many as `POLARS_MAX_THREADS`, as in a container, which may use more of its node's cores than are
     meant for it; else all. DuckDB takes as many threads as polars: see `app.fleet.task`.
     """
     named = os.environ.get("POLARS_MAX_THREADS", "")

@@ -1,4 +1,4 @@
-"""What a worker does for one cluster: one cycle of `trackside serve`, and what it reports of it.
+"""The task of a worker for one cluster: one cycle of `trackside serve`, and its outcome.
 
 A task names files and holds no secret and no rows: passwords and tokens are found where the worker is. It may be done
 twice, or killed and done again, by any worker that sees the cluster's directory: the directory's lock lets one at a
@@ -72,7 +72,7 @@ class ClusterTask:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong: in which step, the message for a person, and the exit status that it has alone."""
+    """A failure: its step, the message for a person, and the exit status that it has alone."""
 
     step: str
     message: str
@@ -81,13 +81,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What became of a task.
+    """The outcome of a task.
 
     Attributes:
         cluster: its name.
         directory: its warehouse.
         data_version: number of its published copy; None if there is none.
-        rows_loaded: rows that were not known before.
+        rows_loaded: rows that were new.
         computed: clusters that were computed; 0 where nothing had changed.
         rows_committed: rows of files that were written to the lake.
         seconds: how long it took.
@@ -113,7 +113,7 @@ class TaskOutcome:
 
 
 def this_process() -> str:
-    """Which process this is, on which machine."""
+    """This process and its machine."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
@@ -172,7 +172,7 @@ def _refuse_other_code(task: ClusterTask) -> None:
     if code_digest().hex() != task.code:
         raise OtherWorkerError(
             f"the worker on {socket.gethostname()} runs another version of Trackside, DuckDB or polars than the "
-            "command that asks it: install the same, and start the worker anew"
+            "command that sent the task: install the same version, and start the worker anew"
         )
 
 
@@ -198,13 +198,13 @@ def _settings(task: ClusterTask) -> Config:
 
 
 def _use_engine(settings: Config) -> None:
-    """Have DuckDB take as many threads as polars may in this process, unless the configuration says how many."""
+    """Have DuckDB take as many threads as polars may in this process, unless the configuration sets the number."""
     engine = settings.engine.chosen
     use_engine(engine if engine.threads is not None else replace(engine, threads=pl.thread_pool_size()))
 
 
 def _worker(task: ClusterTask, settings: Config) -> Worker:
-    """What does a cycle. The Slurm that this machine has may be another cluster's: the file says whether it is read."""
+    """The worker of a cycle. It reads this machine's Slurm, maybe another cluster's, only if the file has [slurm]."""
     named = "slurm" in settings.model_fields_set
     return Worker(Path(task.directory), settings, every=timedelta(0), verb=VERB, finds_slurm=named)
 
