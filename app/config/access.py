@@ -1,4 +1,4 @@
-"""Who may see and change what in the explorer: how people log in, and which role whom."""
+"""Access to the explorer: how people log in, and the role of each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _group_pattern(text: str) -> str:
         message = f"not a regular expression: {error}"
         raise ValueError(message) from error
     if text and groups != 1:
-        message = "it needs one group in brackets: what names the account, as in ^slurm-(.+)$"
+        message = "it needs one group in brackets, around the name of the account, as in ^slurm-(.+)$"
         raise ValueError(message)
     return text
 
@@ -69,7 +69,7 @@ ANYONE = "*"
 
 
 class Access(SettingsSection):
-    """Who may see and change what in the explorer. Without a login only this machine is served."""
+    """Access to the explorer: login, roles and limits. Without a login only this machine is served."""
 
     login: Literal["none", "header", "oidc"] = Field(
         default="none",
@@ -80,18 +80,20 @@ class Access(SettingsSection):
         default="", description="address in people's browsers, such as https://trackside.example.com; needed for oidc"
     )
     proxies: tuple[Network, ...] = Field(
-        default=(), description="addresses of proxies whose headers are believed; needed for header"
+        default=(), description="addresses of proxies whose headers are trusted; needed for header"
     )
     user_header: HeaderName = Field(default="X-Forwarded-User", description="header with the user's name")
     groups_header: HeaderName = Field(
         default="X-Forwarded-Groups", description="header with the user's groups, separated by commas"
     )
     issuer: Site = Field(default="", description="address of the OpenID provider")
-    client_id: str = Field(default="", description="what the provider calls this Trackside")
+    client_id: str = Field(default="", description="client id of this Trackside at the provider")
     client_secret_file: Path | None = Field(
         default=None, description="file with the client's secret; else the environment has it: TRACKSIDE_OIDC_SECRET"
     )
-    scopes: tuple[str, ...] = Field(default=("openid", "profile"), description="scopes that the provider is asked for")
+    scopes: tuple[str, ...] = Field(
+        default=("openid", "profile"), description="scopes that are requested from the provider"
+    )
     user_claim: str = Field(
         default="preferred_username", description="claim with the user's name, as it is in Slurm's accounting"
     )
@@ -106,8 +108,8 @@ class Access(SettingsSection):
         description="groups that name an account whose runs their members may see: a regular expression with one group "
         "in brackets, such as ^slurm-(.+)$",
     )
-    session_hours: float = Field(default=12.0, gt=0, le=720, description="a login ends after this ...")
-    idle_hours: float = Field(default=2.0, gt=0, le=720, description="... or after so long without a request")
+    session_hours: float = Field(default=12.0, gt=0, le=720, description="a login ends after this time")
+    idle_hours: float = Field(default=2.0, gt=0, le=720, description="a login ends after this time without a request")
     requests_per_minute: int = Field(default=600, ge=10, le=1_000_000, description="most requests of one person")
     logins_per_minute: int = Field(
         default=30, ge=3, le=1_000_000, description="most requests without a login from one address"

@@ -1,4 +1,4 @@
-"""What GPU-time costs: prices, the grid's emissions and the site's overhead, as data of the configuration."""
+"""Cost of GPU-time: prices, the grid's emissions and the site's overhead, as data of the configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ingest.settings import SettingsSection
 
 
 class Price(SettingsSection):
-    """What an hour of a GPU costs, from a day on."""
+    """Price of an hour of a GPU, from a day on."""
 
     gpu_model: str = ""
     since: date | None = None
@@ -18,14 +18,14 @@ class Price(SettingsSection):
 
 
 class GridIntensity(SettingsSection):
-    """What the grid emits, from a day on."""
+    """Emissions of the grid, from a day on."""
 
     since: date | None = None
     kg_per_kwh: float = Field(ge=0)
 
 
 class Cost(SettingsSection):
-    """What GPU-time costs: for `trackside show cost` and `show people`. There are no built-in prices and factors."""
+    """Cost of GPU-time: for `trackside show cost` and `show people`. There are no built-in prices and factors."""
 
     currency: str = Field(default="", max_length=8, description="name of the currency of all prices: EUR, USD")
     prices: tuple[Price, ...] = Field(

@@ -1,4 +1,4 @@
-"""Where reports are delivered to. Secrets are named here, never written: environment variables and files hold them."""
+"""Targets of report deliveries. Secrets are named here, never written: environment variables and files hold them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TargetName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,32}[a-z0-9])?$
 
 
 class Target(SettingsSection):
-    """What every target has."""
+    """Settings of every target."""
 
     name: TargetName = Field(description="its name: small letters, digits and hyphens; reports name it in `deliver`")
 
@@ -86,8 +86,10 @@ class Smtp(Target):
         "this machine",
     )
     user: str = Field(default="", description="user to log in as; empty: no login")
-    password_env: Variable = Field(default="", description="environment variable that holds the password ...")
-    password_file: Path | None = Field(default=None, description="... or the file that does")
+    password_env: Variable = Field(
+        default="", description="environment variable that holds the password; or `password_file`"
+    )
+    password_file: Path | None = Field(default=None, description="file that holds the password")
     sender: Mailbox = Field(description="address of the sender")
     to: tuple[Mailbox, ...] = Field(
         min_length=1, description="addresses of the recipients. `{user}` in one is the user of a digest"
@@ -109,8 +111,10 @@ class Smtp(Target):
 class Hook(Target):
     """An address that is itself a secret: whoever has it can write there."""
 
-    url_env: Variable = Field(default="", description="environment variable that holds the webhook's address ...")
-    url_file: Path | None = Field(default=None, description="... or the file that does")
+    url_env: Variable = Field(
+        default="", description="environment variable that holds the webhook's address; or `url_file`"
+    )
+    url_file: Path | None = Field(default=None, description="file that holds the webhook's address")
     ca_file: Path | None = Field(default=None, description="certificates (PEM) of the authorities to trust")
 
     @model_validator(mode="after")
@@ -134,11 +138,13 @@ class Mattermost(Hook):
 
 
 class Webhook(Target):
-    """Any webhook: the report as JSON, signed as Standard Webhooks says."""
+    """Any webhook: the report as JSON, signed by the rules of Standard Webhooks."""
 
     url: Url = Field(description="the address")
-    secret_env: Variable = Field(default="", description="environment variable that holds the signing secret ...")
-    secret_file: Path | None = Field(default=None, description="... or the file that does")
+    secret_env: Variable = Field(
+        default="", description="environment variable that holds the signing secret; or `secret_file`"
+    )
+    secret_file: Path | None = Field(default=None, description="file that holds the signing secret")
     ca_file: Path | None = Field(default=None, description="certificates (PEM) of the authorities to trust")
 
     @model_validator(mode="after")
@@ -150,11 +156,13 @@ class Webhook(Target):
 
 
 class Deliver(SettingsSection):
-    """Where reports go: a table for each target, such as [[deliver.smtp]], and how failures are treated."""
+    """Targets of reports: a table for each, such as [[deliver.smtp]], and the treatment of failures."""
 
-    retries: int = Field(default=5, ge=0, le=20, description="a failed delivery is tried again so often ...")
-    pause_s: float = Field(default=2.0, ge=0, le=3600, description="... after this pause, each twice as long ...")
-    longest_pause_s: float = Field(default=300.0, ge=0, le=3600, description="... but no longer than this")
+    retries: int = Field(default=5, ge=0, le=20, description="retries of a failed delivery")
+    pause_s: float = Field(
+        default=2.0, ge=0, le=3600, description="pause before the first retry; each later one is twice as long"
+    )
+    longest_pause_s: float = Field(default=300.0, ge=0, le=3600, description="longest pause between two retries")
     timeout_s: float = Field(default=30.0, gt=0, le=3600, description="longest wait for a receiver")
     keep_days: int = Field(
         default=0,

@@ -1,4 +1,4 @@
-"""Which clusters make up a fleet, and by which processes they are brought up to date."""
+"""The clusters of a fleet, and the processes that bring them up to date."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class FleetSettings(SettingsSection):
         default="", description="Dask scheduler whose workers do it, such as tls://scheduler.example.org:8786"
     )
     tls_ca: Path | None = Field(
-        default=None, description="TLS between scheduler, workers and us: certificate of who signed theirs (PEM)"
+        default=None, description="TLS between scheduler, workers and us: certificate of the signing authority (PEM)"
     )
-    tls_cert: Path | None = Field(default=None, description="... our certificate, signed by that one")
-    tls_key: Path | None = Field(default=None, description="... its key")
+    tls_cert: Path | None = Field(default=None, description="our certificate, signed by the authority of `tls_ca`")
+    tls_key: Path | None = Field(default=None, description="key of `tls_cert`")
 
     @model_validator(mode="after")
     def _is_whole(self) -> FleetSettings:

@@ -1,4 +1,4 @@
-"""Where Grafana is, and what it reads besides Prometheus."""
+"""Grafana's address, and the tables that it reads besides Prometheus."""
 
 from __future__ import annotations
 

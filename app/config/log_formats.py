@@ -1,7 +1,7 @@
 """The text formats of logs that a configuration adds, tried on their own examples before any log is read by them.
 
-`trackside ingest runlog` refuses at once where an example is wrong: a person waits for the answer. `serve` and fleets
-leave out the logs of that format alone, and name the mistake as a failure (`/healthz`, `trackside doctor`).
+`trackside ingest runlog` stops at once if an example is wrong, because a person waits for the result. `serve` and
+fleets leave out the logs of that format alone, and report the mistake as a failure (`/healthz`, `trackside doctor`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def tried_formats(runlog: RunLogs, file: Path | None) -> tuple[TextFormat, ...]:
 
     Args:
         runlog: the section of the configuration.
-        file: the configuration, for messages; None where it is not known.
+        file: the configuration, for messages; None if unknown.
 
     Raises:
-        ConfigError: examples do not give what they say; all are listed.
+        ConfigError: examples do not give the stated result; all are listed.
     """
     forms = marked_formats(runlog)
     wrong = [each for form in forms for each in form.mistake.splitlines()]

@@ -1,4 +1,4 @@
-"""What is wrong with a setting, what is allowed, and which table it is in: pydantic's errors in plain words."""
+"""Messages for mistakes in settings: the mistake, the allowed values, the table. Made from pydantic's errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WRONG: Final[Mapping[str, str]] = {
     "float_parsing": "not a number",
     "float_type": "not a number",
-    "finite_number": "not a number that one can count with",
+    "finite_number": "not a finite number",
     "int_parsing": "not a whole number",
     "int_parsing_size": "too large",
     "int_type": "not a whole number",
@@ -57,7 +57,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 
 
 def problem(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
-    """What is wrong with a value and what is allowed; messages of our own checks have both."""
+    """The mistake of a value and the allowed values; messages of our own checks have both."""
     if mistake["type"] == "value_error":
         return str(mistake["msg"]).removeprefix("Value error, ")
     wrong = _WRONG.get(mistake["type"], mistake["msg"])
@@ -86,7 +86,7 @@ def table(loc: Sequence[str | int], model: type[BaseModel]) -> str:
 
 
 def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
-    """Which values a setting takes; None where that is not known.
+    """The values that a setting takes; None if unknown.
 
     >>> from app.config.settings import Config
     >>> allowed(("prometheus", "interval_s"), Config), allowed(("slurm", "transport"), Config)
@@ -98,7 +98,7 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
 
 
 def meant(loc: Sequence[str | int], model: type[BaseModel]) -> str:
-    """Which key may be meant by one that there is not: the one that is spelled like it, else all of its table.
+    """Suggestions for an unknown key: the key with a similar spelling, else all keys of its table.
 
     >>> from app.config.settings import Config
     >>> meant(("slurm", "windw_days"), Config)

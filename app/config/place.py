@@ -1,4 +1,4 @@
-"""Where configuration and warehouse are, for verbs that need no other setting: found without pydantic and polars."""
+"""Paths of configuration and warehouse, for verbs that need no other setting: found without pydantic and polars."""
 
 from __future__ import annotations
 

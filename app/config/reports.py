@@ -84,7 +84,7 @@ class ScheduledReport(SettingsSection):
 
 
 def cross_mistakes(values: dict[str, Any]) -> list[str]:
-    """What is wrong between reports and targets, in values as they came from TOML, whatever else is wrong in them."""
+    """Mistakes between reports and targets, in values as they came from TOML, whatever other mistakes they have."""
     reports = _tables(values.get("reports"))
     deliver = values.get("deliver")
     of_kind = {kind: _tables(deliver.get(kind)) for kind in KINDS} if isinstance(deliver, dict) else {}

@@ -11,7 +11,7 @@ from metrics.mfu.peaks import gpu_of
 
 
 class ScalingReference(SettingsSection):
-    """What a recipe reached on a kind and number of GPUs."""
+    """The result of a recipe on a kind and number of GPUs."""
 
     name: str = Field(min_length=1)
     source: str = ""
@@ -34,10 +34,10 @@ class ScalingReference(SettingsSection):
 
 
 class Scaling(SettingsSection):
-    """What `trackside show scaling` compares with."""
+    """References of `trackside show scaling`."""
 
     reference: tuple[ScalingReference, ...] = Field(
         default=(),
         description="a table [[scaling.reference]] for each result beside the published ones: `name`, `recipe` (as "
-        "the run log names it), `gpu`, `n_gpus`, `minutes` (time to train), `tokens_per_gpu_s`, `source` (whose it is)",
+        "the run log names it), `gpu`, `n_gpus`, `minutes` (time to train), `tokens_per_gpu_s`, `source` (publisher)",
     )

@@ -84,7 +84,7 @@ def _python_regex(text: str) -> str:
 
 
 def _polars_regex(text: str) -> str:
-    """A pattern for polars, which matches the others: its engine knows neither look-around nor back-references."""
+    """A pattern for polars, which matches the others: its engine has neither look-around nor back-references."""
     for pattern in (text, f"(?:{text})"):  # in brackets too: that is how several become one
         try:
             pl.Series([""]).str.contains(pattern)
@@ -98,7 +98,7 @@ def _naming(text: str) -> str:
     """A pattern of job names whose named groups, if any, mark the one that names the run."""
     names = [field for field in pl.Series([""]).str.extract_groups(text).struct.fields if not field.isdigit()]
     if names and "run" not in names:
-        message = f"none of its groups ({', '.join(names)}) is called run; write (?P<run>...) around what names the run"
+        message = f"none of its groups ({', '.join(names)}) is called run; write (?P<run>...) around the run's name"
         raise ValueError(message)
     return text
 
@@ -173,7 +173,7 @@ class Serve(SettingsSection):
 
 
 class Rules(SettingsSection):
-    """What numbers depend on; printed with `--explain` and kept with every computation."""
+    """Rules that numbers depend on; printed with `--explain` and kept with every computation."""
 
     planned_reasons: tuple[PythonRegex, ...] = Field(
         default=PLANNED_REASONS, description="node reasons (regular expressions) that mean planned work"

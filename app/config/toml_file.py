@@ -44,7 +44,7 @@ def read(path: Path) -> str:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """What changes when the file does; empty if there is none."""
+    """A stamp that changes when the file does; empty if there is none."""
     try:
         state = path.stat()
     except OSError:

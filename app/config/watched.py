@@ -1,4 +1,4 @@
-"""What answers take from the configuration, watched while it is served: a change of it counts at once."""
+"""Settings that answers depend on, watched while they are served: a change of the file takes effect at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("trackside.config")
 
 @dataclass(frozen=True)
 class Configured:
-    """What answers take from the configuration; they differ where it differs.
+    """Settings that answers depend on. Equal settings give equal answers.
 
     Attributes:
         cost: prices and factors.
@@ -39,7 +39,7 @@ class Configured:
 
 
 class WatchedConfig(WatchedFile[Configured]):
-    """What answers take from a configuration.
+    """The watched settings that answers depend on.
 
     Args:
         config: as it was read; None: the defaults, without a file.
@@ -57,7 +57,7 @@ class WatchedConfig(WatchedFile[Configured]):
         return filter(None, (self._file,))
 
     def read(self) -> Configured:
-        """What the file says; its mistakes are logged."""
+        """Read the settings from the file; its mistakes are logged."""
         try:
             return Configured.of(settings.Config() if self._file is None else settings.of_file(self._file))
         except self.errors as error:

@@ -1,4 +1,4 @@
-"""What a file says, watched while it is served: the file is read again when it has changed."""
+"""Contents of a file that is watched while it is served: the file is read again when it has changed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _Stamp = tuple[tuple[int, ...], ...]
 
 
 class WatchedFile(ABC, Generic[T]):
-    """What a file says at present. Safe for threads.
+    """Present contents of a file. Safe for threads.
 
-    While the file has mistakes, what it said last stays in use, and `mistakes` describes the mistakes.
+    While the file has mistakes, its last valid contents stay in use, and `mistakes` describes the mistakes.
 
     Args:
-        contents: what it said when it was read last.
-        read_at: `stamped` before that; None: read it when it is needed first.
+        contents: the contents when the file was read last.
+        read_at: `stamped` before that; None: the file is read when it is needed first.
     """
 
     errors: ClassVar[tuple[type[Exception], ...]]
-    """What `read` raises where the file has mistakes, or is away."""
+    """Errors that `read` raises if the file has mistakes, or is missing."""
 
     def __init__(self, contents: T, read_at: _Stamp | None) -> None:
         self._lock = threading.Lock()
@@ -44,11 +44,11 @@ class WatchedFile(ABC, Generic[T]):
         """Read the file; raises one of `errors`."""
 
     def stamped(self) -> _Stamp:
-        """What changes when one of the files does."""
+        """A stamp that changes when one of the files does."""
         return tuple(map(stamp, self.files()))
 
     def now(self) -> T:
-        """What counts at present."""
+        """The contents that are in use now."""
         with self._lock:
             self._follow()
             return self._contents
