@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a correction can change: verdicts, headline numbers, GPU-hours by category, interruptions by class, runs."""
+    """Results a correction can change: verdicts, headlines, GPU-hours by category, interruptions by class, runs."""
 
     judged: tuple[Judged, ...]
     headlines: tuple[Headline, ...]

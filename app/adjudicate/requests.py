@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Signature:
-    """Who makes a correction, and why; both are required, and None where they are missing."""
+    """Author and reason of a correction; both are required, and None where they are missing."""
 
     author: str | None = None
     reason: str | None = None
@@ -15,7 +15,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class WhichAttempts:
-    """Which attempts a correction is about; None leaves a restriction out.
+    """Selection of the attempts that a correction is about; None leaves a restriction out.
 
     Attributes:
         job: a raw job id, or as Slurm displays it.

@@ -143,7 +143,7 @@ def _node_state(source: RowSource, request: NodeStateRequest) -> Correction:
 
 
 def _run_join(source: RowSource, request: RunJoinRequest) -> Correction:
-    """Which run a job's attempts (or one of them) belong to."""
+    """The run that a job's attempts (or one of them) belong to."""
     cluster = _select_cluster(source, request.cluster, request.run)
     run = _select_run(source, cluster, request.run)
     mine = _attempts(source, cluster, request.which, run if request.apart and request.which.job is None else None)

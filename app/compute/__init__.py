@@ -1,1 +1,1 @@
-"""What `trackside compute` does: from loaded rows to the ledger and the stored results."""
+"""The computation of `trackside compute`: from loaded rows to the ledger and the stored results."""

@@ -1,4 +1,4 @@
-"""Where Slurm and Kubernetes disagree about nodes: rows of `sync_intervals` of one cluster."""
+"""Disagreements of Slurm and Kubernetes about nodes: rows of `sync_intervals` of one cluster."""
 
 from __future__ import annotations
 

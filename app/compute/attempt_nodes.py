@@ -21,7 +21,7 @@ _ANY_GPUS: Final = 1000
 
 
 class AttemptNodes:
-    """Attempts of a cluster on nodes. Rows that were read are kept for who asks for them again.
+    """Attempts of a cluster on nodes. Rows that were read are kept for later requests.
 
     Args:
         writer: the warehouse, with its views computed once.
@@ -36,7 +36,7 @@ class AttemptNodes:
         self._writer = writer
         self._cluster = cluster
         self._attempts = attempts
-        # These have times of their own, so that an attempt's do not tell whether they are asked for.
+        # Placements have times of their own: whether one is in a period does not follow from its attempt's times.
         self.placed = bool(writer.query("any_placements", cluster=cluster).item())
         self._keys = attempts.clear().select(_KEY)
         self._rows = frames.empty(frames.ATTEMPT_NODES)
@@ -72,7 +72,7 @@ class AttemptNodes:
         return self.every() if some.height == self._attempts.height else self._read(some)
 
     def seen(self, nodes: pl.DataFrame) -> pl.DataFrame:
-        """As much of them as tells which nodes existed when: what `metrics.ledger.capacity.inventory` reads.
+        """The rows that show which nodes existed when: the input of `metrics.ledger.capacity.inventory`.
 
         Of a node that each inventory has since it is known, that is from when to when it was held.
 

@@ -1,4 +1,4 @@
-"""What a computation of a cluster reads once and all of its parts share."""
+"""Inputs that a computation of a cluster reads once, and that all of its parts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger of a cluster is made of, and of which days: fingerprints first, then the inputs of changed days."""
+"""Inputs of a cluster's ledger, by day: fingerprints first, then the inputs of changed days."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LedgerInputs:
-    """What the ledger of a cluster is made of. Only of the days that are computed attempts are put on their nodes.
+    """Inputs of a cluster's ledger. Attempts are put on their nodes only for the days that are computed.
 
     Attributes:
         on_nodes: attempts on nodes.

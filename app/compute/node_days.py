@@ -122,7 +122,7 @@ def _occupancy_by_day(who: Occupants, owners: pl.DataFrame) -> dict[date, str]:
 
 
 def _cut(window: Window, day: date) -> tuple[object, object]:
-    """Where a window cuts the time that samples of a day may be valid for; None where it does not."""
+    """The moment at which a window cuts the time that samples of a day may be valid for; None if it does not."""
     begin, end = day_begin(day), day_begin(day) + DAY + timedelta(seconds=LONGEST_S)
     return window.since if window.since > begin else None, window.until if window.until < end else None
 

@@ -1,4 +1,4 @@
-"""What a computation reports."""
+"""Outcome of a computation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Computed:
-    """What a computation did."""
+    """Outcome of a computation."""
 
     clusters: list[Window]
     empty: list[str]

@@ -49,7 +49,7 @@ def restart_table(
 
     Args:
         facts: accounting data.
-        logs: what runs logged, with the runs that attempts were joined to.
+        logs: the run logs, with the runs that attempts were joined to.
         joined: `frames.RUN_ATTEMPTS`.
         interrupted: `frames.INTERRUPTIONS`.
         executed: as `metrics.runs.steps.executions_of_steps` returns it.

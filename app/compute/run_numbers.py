@@ -66,7 +66,7 @@ class RunNumbers:
 
 @dataclass(frozen=True)
 class _ToWrite:
-    """What the table of runs' numbers ought to hold, and what it holds.
+    """Rows that the table of runs' numbers is to hold, and those that it holds.
 
     Attributes:
         made: `app.results.runs.run_results.OF_RUNS` of the runs that were made anew.
@@ -152,7 +152,7 @@ def _of_some(source: RowSource, window: Window, some: pl.DataFrame) -> tuple[pl.
 
 
 def run_digests(source: RowSource, window: Window, rules: Rules) -> pl.DataFrame:
-    """What the numbers of each run depend on, but for its log: `cluster`, `run_id`, `inputs`; sorted by run.
+    """Digest of the inputs of each run's numbers, except its log: `cluster`, `run_id`, `inputs`; sorted by run.
 
     A run's size and times follow from its attempts.
     """
@@ -198,7 +198,7 @@ def _of_days(days: pl.DataFrame, began: _Moments, high: _Moments, seed: int) -> 
 
 
 def _write(writer: Writer, numbers: _ToWrite, cluster: str) -> None:
-    """Store the numbers of runs: the rows that were made anew, and those of runs whose logs tell something else."""
+    """Store the numbers of runs: the rows that were made anew, and those of runs whose logs have changed."""
     logs, made = numbers.logs, numbers.made
     before = frames.conform(writer.query("numbers_of_logs", cluster=cluster), logs.schema)
     changed = only_few(numbers.kept, _changed(logs, before), on=_RUN)

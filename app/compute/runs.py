@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterRuns:
-    """What was found of a cluster.
+    """Runs, interruptions and steps of a cluster, as they were found.
 
     Attributes:
-        logs: what runs logged, with the runs that attempts were joined to.
+        logs: the run logs, with the runs that attempts were joined to.
         executed: as `metrics.runs.steps.executions_of_steps` returns it.
         joined: `frames.RUN_ATTEMPTS`.
         interrupted: `frames.INTERRUPTIONS`.
@@ -65,8 +65,8 @@ def write_runs(
 ) -> ClusterRuns:
     """Find the runs of a cluster, what interrupted them and how they went on, and write all of that.
 
-    What is settled (`app.compute.settled`) is not found again, unless runs are joined because they are alike, or
-    something else than accounting says where attempts were and what became of them.
+    Settled runs (`app.compute.settled`) are not found again, unless runs are joined because they are alike, or a source
+    other than accounting records the nodes and the end of attempts.
 
     Args:
         writer: the warehouse.
@@ -120,7 +120,7 @@ def _without_outlived(writer: Writer, cluster: str, attempts: pl.DataFrame) -> p
 
 
 def _joined(rules: Rules, attempts: pl.DataFrame, labels: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
-    """Which run each attempt belongs to: by its log, what was written at it, requeues, or a guess."""
+    """The run of each attempt: by its log, its labels, requeues, or a guess."""
     max_gap_s = rules.run_gap_hours * 3600
     joined = run_attempts(attempts, max_gap_s=max_gap_s, explicit=named)
     if not rules.join_by_name:
@@ -136,7 +136,7 @@ def _joined(rules: Rules, attempts: pl.DataFrame, labels: pl.DataFrame, named: p
 
 
 def _labels(writer: Writer, cluster: str, rules: RunRules, *, every: bool) -> pl.DataFrame:
-    """What was written at attempts: at every one, or at those whose runs it may name. Most jobs have none of it."""
+    """Labels of attempts: of every attempt, or of those whose runs a label may name. Most jobs have no labels."""
     by = {"env": rules.env, "comment_key": rules.comment_key, "by_wckey": rules.wckey}
     rows = writer.query("attempt_labels", cluster=cluster, every=every, **by)
     return frames.conform(rows, frames.ATTEMPT_LABELS)
@@ -223,11 +223,11 @@ def _write_some(
 
 _KEY: Final = list(frames.ATTEMPT_KEY)
 _OF_OTHERS: Final = ("incident", "made_room_for", "made_room_for_attempt", "second_order")
-"""What of an interruption depends on other attempts than those of its run."""
+"""Columns of an interruption that depend on attempts of other runs."""
 
 
 def _affected_by_replaced(writer: Writer, cluster: str, replaced: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
-    """`frames.INTERRUPTIONS` of settled attempts that may be told otherwise because of others.
+    """`frames.INTERRUPTIONS` of settled attempts that may change because of other attempts.
 
     Args:
         writer: the warehouse.

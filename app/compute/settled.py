@@ -1,4 +1,4 @@
-"""Which attempts are settled: nothing changed that their runs, interruptions and restarts were found in.
+"""Settled attempts: the inputs that their runs, interruptions and restarts were found in have not changed.
 
 A run depends on the attempts of its job ids, heterogeneous jobs and names; an interruption on the attempt's run, and on
 what happened at its nodes around its end. The digests of attempts are kept by the day of their submission, which never
@@ -46,7 +46,7 @@ _CHAIN: Final = r"^(.+)-\d{8}T\d{6}(?:\.\d{6})?Z$"
 
 @dataclass(frozen=True)
 class Decided:
-    """What decides about runs and interruptions beside accounting and events.
+    """Inputs of runs and interruptions, besides accounting and events.
 
     Attributes:
         named: `metrics.runs.naming.NAMED`.
@@ -59,7 +59,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Unsettled:
-    """What has to be found again.
+    """Attempts and runs that have to be found again.
 
     Attributes:
         attempts: `frames.ATTEMPTS`, with every other attempt of their runs.
@@ -73,7 +73,7 @@ class Unsettled:
 def digests(
     writer: Writer, cluster: str, rules: Rules, *, attempts: pl.DataFrame, events: pl.DataFrame, decided: Decided
 ) -> pl.DataFrame:
-    """What runs and interruptions are found in, by day.
+    """Digests of the inputs of runs and interruptions, by day.
 
     Args:
         writer: the warehouse.
@@ -110,7 +110,7 @@ def _by_day(rows: pl.DataFrame, moment: str, seed: int) -> pl.DataFrame:
 def unsettled(
     writer: Writer, cluster: str, *, attempts: pl.DataFrame, now: pl.DataFrame, decided: Decided
 ) -> Unsettled | None:
-    """Which attempts have to be found again in runs and interruptions; None if that is most, or not known.
+    """Attempts whose runs and interruptions have to be found again; None if that is most of them, or unknown.
 
     Args:
         writer: the warehouse, with runs as they were found last.
@@ -122,7 +122,7 @@ def unsettled(
     day = pl.col("day").to_physical().cast(pl.Int64)
     before = frames.conform(writer.query("attempt_days", cluster=cluster).with_columns(day), _DAYS)
     in_runs: int = writer.query("attempts_in_runs", cluster=cluster).item()
-    if before.is_empty() or before["n_attempts"].sum() != in_runs:  # never kept, or somebody else changed the runs
+    if before.is_empty() or before["n_attempts"].sum() != in_runs:  # never kept, or another program changed the runs
         return None
     days = _changed(before, now, "attempts")
     touched = _day(attempts["submitted_at"]).is_in(days["day"].implode())
@@ -202,9 +202,9 @@ def members_of_runs(writer: Writer, cluster: str, some: pl.DataFrame, days: pl.D
 
 
 def _names(named: pl.DataFrame) -> pl.DataFrame:
-    """What jobs are called: `job_id`, `root`, `continues` (the job whose run the name continues, if it does that).
+    """Names of jobs: `job_id`, `root`, `continues` (the job whose run the name continues, if it does that).
 
-    Runs that were called the same are told apart by what follows `APART`, so what is before it is all that counts here.
+    Runs of the same name are distinguished by a suffix after `APART`. Only the part before `APART` counts here.
     """
     return named.select("job_id", root=_root("run_id"), continues=pl.col("run_id").str.extract(_CHAIN)).unique()
 
@@ -214,7 +214,7 @@ def _root(name: str) -> pl.Expr:
 
 
 def _linked(attempts: pl.DataFrame, touched: pl.Series, members: pl.DataFrame, names: pl.DataFrame) -> pl.Series:
-    """Which attempts are touched, were in these runs, or share a job, a heterogeneous job or a name with such a one."""
+    """Attempts that are touched, were in these runs, or share a job, a heterogeneous job or a name with such a one."""
     some = attempts.filter(touched)
     own = pl.concat([some["job_id"], some["het_job_id"].drop_nulls(), members["job_id"]]).unique()
     jobs = _called_alike(own, members.select(_root("run_id")).to_series().unique(), names).implode()

@@ -57,7 +57,7 @@ _PERIOD: Final = ("cluster", "window_from", "window_until")
 
 @dataclass(frozen=True)
 class _WindowPlan:
-    """Which windows are computed, and what is stored of the others.
+    """The windows to compute, and the stored rows of the others.
 
     Attributes:
         computed: windows to compute, the whole first.
@@ -196,7 +196,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
 
 
 def _expected_inputs(window: Window, shared: Shared, rates: pl.DataFrame) -> pl.DataFrame:
-    """What the expected ETTR of all runs depends on: the view `run_metrics` works it out."""
+    """Inputs of the expected ETTR of all runs: the view `run_metrics` computes it."""
     return pl.DataFrame(
         {
             "cluster": [window.cluster],

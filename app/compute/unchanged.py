@@ -49,9 +49,9 @@ def inputs_digest(settings: Config, *, since: datetime | None, until: datetime |
 
 
 def last_outcome(writer: Writer, inputs: str) -> Computed | None:
-    """What a computation would report, without the rows of failed checks.
+    """The outcome that a computation would have, without the rows of failed checks.
 
-    None if anything that it depends on has changed since the last one.
+    None if any of its inputs has changed since the last one.
 
     Args:
         writer: the warehouse.

@@ -1,4 +1,4 @@
-"""What the stored results of a window depend on, as a digest: a window whose inputs are the same keeps its results.
+"""Digest of the inputs of a window's stored results: a window whose inputs are the same keeps its results.
 
 Every row that results are computed from counts in a time: an attempt while it ran, an interruption just before its end.
 A window depends on the rows whose time overlaps it, so late rows, corrections and removed days change the digests of
@@ -51,7 +51,7 @@ class Rows:
     Args:
         rows: `begin`, `end` (null: no end) and what results depend on. A row without `begin` counts nowhere.
         seed: of the digests; another for each kind of rows.
-        edges: moments at which the windows begin and end that will be asked about.
+        edges: begins and ends of the windows that will be requested.
     """
 
     def __init__(self, rows: pl.DataFrame, seed: int, edges: Iterable[datetime]) -> None:
@@ -89,7 +89,7 @@ class WindowInputs:
         window: all of the cluster's data.
         rules: that the numbers depend on.
         past: `app.results.failures.failure_rates.failure_history` of `window`.
-        windows: those whose digests will be asked for.
+        windows: those whose digests will be requested.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class WindowInputs:
 
 
 def _of_accounting(source: RowSource, window: Window, past: Histories) -> Iterator[pl.DataFrame]:
-    """What accounting and the ledger report, by the time in which it counts."""
+    """Inputs from accounting and the ledger, by the time in which they count."""
     cluster = window.cluster
     yield _ledger_days(source, cluster)
     attempts = source.query("attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "started_at", "ended_at")
@@ -173,7 +173,7 @@ def _ended(past: Histories) -> pl.DataFrame:
 
 
 def _of_logs(source: RowSource, cluster: str) -> Iterator[pl.DataFrame]:
-    """What run logs report. A session's earlier steps count in each later window, too."""
+    """Inputs from run logs. A session's earlier steps count in each later window, too."""
     logs, executed = computed_logs(source, cluster)
     ever = pl.lit(None, dtype=frames.TIME).alias("end")
     yield executed.drop(_OF_SESSIONS, strict=False).with_columns(ever, begin="ts")
@@ -204,7 +204,7 @@ def _logs_within(source: RowSource, window: Window) -> Iterator[pl.DataFrame]:
 
 
 def _read_for(source: RowSource, window: Window) -> Iterator[pl.DataFrame]:
-    """What is read for each window by itself: signals of nodes in the part of it that nodes are judged by."""
+    """Inputs that are read for each window by itself: signals of nodes, in the part of it that nodes are judged by."""
     part = judged(window)
     period = {"cluster": window.cluster, "since": part.since, "until": part.until}
     yield source.query("node_critical_kinds", **period)

@@ -22,7 +22,7 @@ logger = logging.getLogger("trackside.config")
 
 @dataclass(frozen=True)
 class Configured:
-    """Settings that answers depend on. Equal settings give equal answers.
+    """Settings that answers depend on. Two of these differ if the settings do.
 
     Attributes:
         cost: prices and factors.
