@@ -81,7 +81,7 @@ def _send(
         answer = function(*args, **named), None
     except BaseException as error:  # noqa: BLE001 - it is raised again, where the function was called
         answer = None, _sendable(error)
-    with contextlib.suppress(OSError):  # nobody waits for it any more
+    with contextlib.suppress(OSError):  # the parent no longer waits for the result
         sender.send(answer)
 
 

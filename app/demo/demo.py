@@ -78,10 +78,10 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = Path("trackside-demo")
 MARKER = ".trackside-demo"
 OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana", PRICES)
-"""What a demo puts into its folder, and may delete there."""
+"""Files that a demo writes into its folder, and may delete there."""
 
 NEEDS = "The demo needs about two minutes on two free cores, 2.5 GB of memory and 0.5 GB of disk."
-"""What it needs with its usual size."""
+"""Needs of a demo of the usual size."""
 
 LARGE_GPU_DAYS = 10_000
 """Steps of a larger demo run in processes of their own: libraries keep much of the memory that they have freed."""
@@ -130,7 +130,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
-    output.echo("truth: what the simulator knows; Trackside read only its files. bounds: unobserved time both ways.")
+    output.echo("truth: recorded by the simulator; Trackside read only its files. bounds: unobserved time both ways.")
     output.echo()
     output.lines_as_made(verdict_lines(judged, where, Terminal.of()))
     output.echo()
@@ -292,7 +292,7 @@ def _steps(made: DemoFolder, settings: config.Config) -> list[_DemoStep]:
 
 
 def _needs(made: DemoFolder, steps: Sequence[_DemoStep]) -> str:
-    """What the demo needs of the machine; empty for one that is done, and for a simulation of another size."""
+    """Needs of the demo on this machine; empty for one that is done, and for a simulation of another size."""
     if made.simulated != Settings() or all(step.name in made.done for step in steps):
         return ""
     return f"{NEEDS} Steps that are done are kept when you stop it."
@@ -461,12 +461,12 @@ def _finite(value: float | None) -> float | None:
 
 
 def _places(folder: Path) -> Iterator[str]:
-    """Where everything is, and what to try."""
+    """Paths of all results, and commands to try."""
     warehouse = folder / "warehouse"
     yield f"The report:  {folder / f'sla-{CLUSTER}-{PERIOD}.html'}"
     yield f"The boards:  {folder / 'grafana'}   (import them into Grafana)"
     yield f"The sources: {folder / 'sources'}   and the truth behind them: {folder / 'truth.json'}"
-    yield f"Ask it more: {_command()} show lost --warehouse {warehouse}"
+    yield f"More to try: {_command()} show lost --warehouse {warehouse}"
     yield f"             {_command()} show health --by kind --warehouse {warehouse}"
     yield f"             {_command()} show anomalies --warehouse {warehouse}"
     yield f"             {_command()} show lifecycle --warehouse {warehouse}"
@@ -477,7 +477,7 @@ def _places(folder: Path) -> Iterator[str]:
 
 
 def _command() -> str:
-    """How this command line is called from here: by its name if the shell knows it, else by where it is."""
+    """The command to start this program from here: its name if it is in the PATH, else its path."""
     if shutil.which("trackside"):
         return "trackside"
     mine = Path(sys.executable).with_name("trackside")

@@ -1,4 +1,4 @@
-"""What the demo says about what was planted into its sources: whether it was found, and what was named besides."""
+"""Lines of the demo on the faults planted into its sources: whether each was found, and the false alarms."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _of(planted: list[Any], found: list[Any]) -> str:
 
 
 def compared_anomalies(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> Iterator[str]:
-    """What was planted into telemetry, whether it was found, and what was named besides.
+    """The anomaly planted into telemetry, whether it was found, and the false alarms.
 
     Args:
         rows: `metrics.anomalies.scan.ANOMALIES`.

@@ -1,8 +1,8 @@
 """`trackside simulate`: a cluster whose truth is known, and the files that its sources would have written.
 
-plan       what is going to happen to the nodes
-work       what people want from them
-trace      what goes on inside one execution of a job
+plan       faults, slow periods and maintenance of the nodes
+work       jobs that people submit
+trace      steps inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
 kubernetes_work   what Kubernetes runs besides, on nodes that Slurm leaves empty
@@ -28,7 +28,7 @@ __all__ = ["MANIFEST", "Settings", "simulate"]
 
 SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "config.txt")
 SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
-"""What is around the jobs, as of the end of the simulated time. Most of these texts do not have that time."""
+"""Snapshots of the cluster's settings at the end of the simulated time. Most of these texts do not have that time."""
 
 KUBERNETES_FILES = ("kubernetes-watch.json", "kubernetes-cordoned.json", "kubernetes-uncordoned.json")
 """Nodes and pods of slurmd as a watch and two lists printed them."""
@@ -75,7 +75,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     logs = [*(f"runs/{name}" for name in run_logs.names(world)), *(f"ranks/{name}" for name in rank_times.names(world))]
     named = (*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, *logs)
     note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
-    report("writing what Slurm would say")
+    report("writing the output of Slurm's tools")
     for name, text in (
         ("sacct.txt", slurm_text.sacct(world)),
         ("events.txt", slurm_text.events(world)),
@@ -91,7 +91,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
         *zip(KUBERNETES_FILES, kubernetes.texts(world), strict=True),
     ):
         (sources / name).write_text(text, encoding="utf-8")
-    report("writing what the exporters would say")
+    report("writing the samples of the exporters")
     telemetry.gpu_hours(world).write_parquet(sources / "gpu_hours.parquet", compression="zstd")
     (sources / "dcgm.om").write_text(telemetry.openmetrics(world), encoding="utf-8")
     node_telemetry.node_hours(world).write_parquet(sources / "node_hours.parquet", compression="zstd")

@@ -1,4 +1,4 @@
-"""Which nodes of the simulated cluster have exporters, and when these answer."""
+"""Nodes of the simulated cluster that have exporters, and the times at which these respond."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def silent_nodes(world: World) -> list[int]:
 
 
 def observed_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
-    """Whether exporters of a node answered at each time: those of a dead one do not."""
+    """Whether exporters of a node responded at each time: those of a dead one do not."""
     observed = np.ones(times.size, dtype=bool)
     for state in world.history.states:
         if state.node == node and state.reason == "Not responding":

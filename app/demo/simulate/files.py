@@ -1,4 +1,4 @@
-"""Which files a simulation made in a folder, so that the next one there can clear them away and nothing else."""
+"""List of the files that a simulation made in a folder, so that the next one there removes those and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANIFEST = ".trackside-simulated"
 """File of the folder that names what a simulation made in it."""
 
 PLACES = ("sources", "truth", "truth.json")
-"""Where a simulation writes, below its folder."""
+"""Folders that a simulation writes to, below its own."""
 
 
 def clear(folder: Path) -> None:
@@ -49,7 +49,7 @@ def note(folder: Path, names: Iterable[str]) -> None:
 
 
 def _noted(folder: Path) -> set[str]:
-    """What the last simulation made here; nothing if there was none, or its list cannot be read."""
+    """Files that the last simulation made here; none if there was none, or its list cannot be read."""
     try:
         names = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -1,7 +1,7 @@
 """The health of the simulated cluster's hardware: what went wrong when, and what exporters report of it all the time.
 
 Some events come with a fault or precede it, others are harmless: XIDs of users' programs, rows of memory that were
-remapped in time. The readings are those of an export that leaves out what says nothing: of a GPU one in half an hour,
+remapped in time. The readings are those of an export that leaves out repeated values: of a GPU one in half an hour,
 from a day before something happens to it to a day after, and one in 15 s around each change. What the memory controller
 of a node reports is there of every hour.
 """
@@ -78,11 +78,11 @@ class HealthEvent(NamedTuple):
 
 _KINDS: Final = {XID: "xid", DBE: "ecc", REMAPPED: "row_remap", PENDING: "row_remap", CLOCKS: "throttle"}
 _RESTARTED: Final = (XID, DBE, PENDING)
-"""What is zero again when a node comes back: its driver was loaded anew."""
+"""Series that are zero again when a node comes back: its driver was loaded anew."""
 
 
 def events(world: World) -> list[HealthEvent]:
-    """What happened to GPUs, in order of time, but for what leaves no trace: a gauge that has the value already."""
+    """Events of GPUs, in order of time, except those without a trace: a gauge that has the value already."""
     out: dict[int, list[NodeState]] = defaultdict(list)
     for state in world.history.states:
         out[state.node].append(state)
@@ -100,7 +100,7 @@ def _within(state: NodeState, at: int, world: World) -> bool:
 
 
 def _of_failures(world: World) -> Iterator[HealthEvent]:
-    """What a fault with an XID reports; the memory of a lemon's GPU remaps rows some hours before."""
+    """Readings of a fault with an XID; the memory of a lemon's GPU remaps rows some hours before."""
     chance = np.random.default_rng([world.settings.seed, 21])
     for failure, _ in world.history.struck:
         hours = float(chance.uniform(2, 10))
@@ -206,7 +206,7 @@ def _returns(world: World, node: int) -> list[int]:
 
 
 def _values(metric: str, happened: list[HealthEvent], returns: list[int], times: np.ndarray) -> np.ndarray:
-    """What a series has at each time."""
+    """Values of a series at each time."""
     values = np.zeros(times.size)
     for each in happened:
         later = times >= each.at

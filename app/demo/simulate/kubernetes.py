@@ -1,8 +1,8 @@
-"""What Kubernetes would have printed about the hosts of the simulated nodes, and where it disagrees with Slurm.
+"""Output of Kubernetes about the hosts of the simulated nodes, with disagreements with Slurm.
 
 slurmd runs in a pod on each host. A host that dies is not ready before Slurm notices, and a repaired one is ready
-before Slurm has it back. One host was cordoned for hours and Slurm never drained it; a pod of another one was asked to
-end, and did not.
+before Slurm has it back. One host was cordoned for hours and Slurm never drained it; a pod of another one was deleted,
+and did not end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Disagreement(NamedTuple):
 
 
 class _Odd(NamedTuple):
-    """What was planted: the node that is cordoned, the one whose pod does not end, and when."""
+    """Planted facts: the node that is cordoned, the one whose pod does not end, and the times."""
 
     cordoned: int | None
     cordoned_at: int
@@ -49,7 +49,7 @@ class _Odd(NamedTuple):
 
 
 def texts(world: World) -> list[str]:
-    """What a watch of nodes and pods printed, and two lists of nodes: the last with the cordon, and the next one."""
+    """Output of a watch of nodes and pods, and two lists of nodes: the last with the cordon, and the next one."""
     odd, nodes = _odd(world), range(world.settings.n_nodes)
     turns = ((node, turn) for node in nodes for turn in _turns(world, node))
     watched = [_host(world, node, turn, world.settings.end) for node, turn in turns]

@@ -113,7 +113,7 @@ def planned(history: History) -> list[Work]:
 
 
 def evictions(history: History) -> list[Eviction]:
-    """What Kueue ordered."""
+    """Evictions that Kueue ordered."""
     works = {work.name: work for work in planned(history)}
     if not works:
         return []
@@ -126,7 +126,7 @@ def evictions(history: History) -> list[Eviction]:
 
 
 def placeholders(history: History) -> list[Attempt]:
-    """Jobs of Slurm that stand for a pod; of the first, the GPUs are free for a while after its end."""
+    """Placeholder jobs of Slurm, each for a pod; the GPUs of the first are free for a while after its end."""
     own = [each for each in history.of_slurm if each.job.partition == "dev" and each.state == "COMPLETED"]
     free_later = next((each for each in own if _free_after(history, each)), None)
     if free_later is None or len(_empty_nodes(history)) < NODES:
@@ -135,7 +135,7 @@ def placeholders(history: History) -> list[Attempt]:
 
 
 def truth(world: World) -> dict[str, Any]:
-    """What ought to be found."""
+    """Facts that Trackside should find."""
     history = world.history
     names = world.settings.name
     return {
@@ -155,7 +155,7 @@ def truth(world: World) -> dict[str, Any]:
 
 
 def objects(world: World) -> list[Object]:
-    """What a watch of all of it printed: objects, and Kueue's Workloads after each of their changes."""
+    """Output of a watch: objects, and Kueue's Workloads after each of their changes."""
     works = planned(world.history)
     made = [each for work in works for each in _tree(work)]
     pods = [pod for work in works for pod in _pods(world, work)]
@@ -337,7 +337,7 @@ def _bridged_name(attempt: Attempt) -> str:
 
 
 def _bridged(world: World, attempt: Attempt, *, outlives: bool) -> Object:
-    """The pod that a job of Slurm stands for."""
+    """The pod of a placeholder job of Slurm."""
     [(node, gpus)] = attempt.places
     began, ended = attempt.started or 0, (attempt.ended or 0) + (OUTLIVES_S if outlives else 0)
     labels = {"scheduler.slinky.slurm.net/slurm-jobid": str(attempt.job.id), "trackside.io/user": attempt.job.user}

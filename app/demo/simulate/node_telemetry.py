@@ -28,7 +28,7 @@ CPUS: Final = 4
 
 
 class NodeSeries(NamedTuple):
-    """What is measured of a node: its metric and device, the value while it computes, saves, and idles."""
+    """A measured value of a node: its metric and device, the value while it computes, saves, and idles."""
 
     metric: str
     device: str

@@ -1,4 +1,4 @@
-"""What is going to happen to the simulated cluster: its nodes, and the faults, slow periods and maintenance ahead."""
+"""Plan of the simulated cluster: its nodes, and the faults, slow periods and maintenance ahead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _XID_SHARES = (0.35, 0.20, 0.15, 0.10, 0.10, 0.10)
 
 @dataclass(frozen=True)
 class Settings:
-    """What may be chosen about a simulated cluster; times are seconds since 1970."""
+    """Options of a simulated cluster; times are seconds since 1970."""
 
     gpus: int = 1024
     days: int = 61

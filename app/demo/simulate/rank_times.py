@@ -1,8 +1,8 @@
-"""What every rank of some runs computed, and how long it waited: rank times v1, a run for each verdict on stragglers.
+"""Compute and wait times of every rank of some runs: rank times v1, a run for each verdict on stragglers.
 
 A run that has one GPU slow (that of a GPU which clocks lower, where one is in a run of that size), one whose transfers
 take longer from its middle on, one with batches of uneven length, one whose hosts do, and one on GPUs of two kinds,
-which nothing in the times of ranks can tell from uneven work.
+which the times of ranks cannot distinguish from uneven work.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _lines(run: Planted, world: World) -> Iterator[str]:
 
 
 def _times(run: Planted) -> tuple[Floats, Floats, Floats]:
-    """What each rank computes in each line (lines x ranks), and what transfers and the host take; a step is about 1."""
+    """Compute time of each rank in each line (lines x ranks), and times of transfers and host; a step is about 1."""
     ranks = run.attempt.job.gpus
     chance = np.random.default_rng([run.attempt.job.id, 6])
     computed = np.exp(chance.normal(0, 0.01, (LINES, ranks)) + chance.normal(0, 0.004, ranks))

@@ -1,4 +1,4 @@
-"""What the training loops of the simulated cluster logged: run log v1, one file per run."""
+"""Logs of the training loops of the simulated cluster: run log v1, one file per run."""
 
 from __future__ import annotations
 

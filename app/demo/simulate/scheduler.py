@@ -85,7 +85,7 @@ class NodeState(NamedTuple):
 
 
 _OUT = {"silent": ("down", 2049), "health": ("down", 1), "crash": ("drained", 514), "hang": ("drained", 514)}
-"""What a fault makes of its node: category, and Slurm's number for the state."""
+"""State of a node after a fault: category, and Slurm's number for the state."""
 
 
 def _user(failure: NodeFault) -> str:
@@ -120,7 +120,7 @@ class History:
 
     @property
     def of_slurm(self) -> list[Attempt]:
-        """The attempts that Slurm knows."""
+        """The attempts in Slurm's accounting."""
         return [attempt for attempt in self.attempts if attempt.job.partition != OF_KUBERNETES]
 
 
@@ -187,7 +187,7 @@ class _SimulatedCluster:
                 self.queue.remove(attempt)
 
     def _want_pass(self, now: int) -> None:
-        """Slurm looks at its queue within a minute; at once only in the very first second."""
+        """Plan the next scheduling pass: within a minute; at once only in the very first second."""
         if self.pass_at is None:
             self.pass_at = now if now == BEGIN else now + int(self.chance.integers(1, CYCLE_S + 1))
             self._at(self.pass_at, self._pass)
@@ -217,7 +217,7 @@ class _SimulatedCluster:
         return attempt.job.priority + (50 if attempt.number else 0)
 
     def _places(self, job: SimulatedJob) -> list[tuple[int, tuple[int, ...]]] | None:
-        """Where a job fits now: whole nodes from the first on; on shared nodes the fullest one that has room."""
+        """Nodes on which a job fits now: whole nodes from the first on; of shared nodes the fullest with room."""
         if job.partition == "train":
             free = [
                 node.number
@@ -425,7 +425,7 @@ def _own_ending(job: SimulatedJob, done: int | None, now: int) -> _Ending:
 
 
 def _cut(attempt: Attempt, end: int, *, still_running: bool = False) -> list[Item]:
-    """What was done until it stopped, then what came after that, without a gap until `end`."""
+    """Segments until the stop, then those after it, without a gap until `end`."""
     stop = min(end, attempt.stops if attempt.stops is not None else end)
     finished = [item for item in attempt.items if item.end <= stop]
     broken = next((item for item in attempt.items if item.begin < stop < item.end), None)
@@ -438,7 +438,7 @@ def _cut(attempt: Attempt, end: int, *, still_running: bool = False) -> list[Ite
 
 
 def _without_gaps(items: list[Item], begin: int, end: int) -> list[Item]:
-    """What nothing is known of lies behind the work: the processes go away."""
+    """The segments, with each gap filled by `teardown`: the end of the processes."""
     items_: list[Item] = []
     reached = begin
     for item in (*items, Item("teardown", end, end)):

@@ -1,4 +1,4 @@
-"""What Slurm's tools would have printed around the simulated jobs: network, reservations, people, rules, statistics."""
+"""Output of Slurm's tools around the simulated jobs: network, reservations, people, rules, statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slurmd samples of simulated jobs: CPU time and memory of the batch script and of the processes of training."""
+"""Samples of slurmd of simulated jobs: CPU time and memory of the batch script and of the processes of training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SimulatedStep(NamedTuple):
     """A step of an attempt.
 
     Attributes:
-        name: as it stands behind the dot of its JobID.
+        name: the part of its JobID after the dot.
         nodes: numbers of its nodes.
         tasks: how many.
         cpu_s: CPU seconds of all; None where no record came: its node died, or it still runs.

@@ -1,4 +1,4 @@
-"""What Slurm's own tools would have printed about the simulated cluster: sacct, sacctmgr and scontrol, as text."""
+"""Output of Slurm's own tools about the simulated cluster: sacct, sacctmgr and scontrol, as text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _row(cells: Mapping[str, object]) -> str:
 
 
 def _step_cells(step: SimulatedStep, job: SimulatedJob, settings: Settings) -> dict[str, object]:
-    """What a row of a step has of its own."""
+    """Values of a row of a step that differ from its job's."""
     nodes = [settings.name(node) for node in step.nodes]
     gpus = len(nodes) * job.gpus_per_node
     return {

@@ -62,7 +62,7 @@ def tensor_active(attempt: Attempt) -> float:
 
 
 def spread(rows: pl.DataFrame, shape: tuple[int, int, int], weight: np.ndarray | None = None) -> np.ndarray:
-    """Lay intervals (`begin`, `end`, `node`, `indices`) out over hours, each as often as its weight says."""
+    """Lay intervals (`begin`, `end`, `node`, `indices`) out over hours, each as often as its weight."""
     totals = np.zeros(shape, dtype=np.int64)
     begin = rows["begin"].to_numpy() - BEGIN * 1000
     end = rows["end"].to_numpy() - BEGIN * 1000

@@ -1,4 +1,4 @@
-"""What goes on inside one execution of a job, second by second, if nothing interrupts it. Times are milliseconds."""
+"""One execution of a job, second by second, if nothing interrupts it. Times are milliseconds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CATEGORY: dict[str, tuple[str, str | None]] = {
 """Category and cause of what an execution does. A step that was done again later is lost instead."""
 
 ACTIVE = ("step", "unfinished", "open", "eval", "evaluate", "interact")
-"""What keeps GPUs busy."""
+"""Segments that keep GPUs busy."""
 
 STEP_NOISE = 0.012
 """Relative spread of step times."""
@@ -139,7 +139,7 @@ def _startup(job: SimulatedJob, begin: int, first_step: int, chance: np.random.G
 
 
 def _pauses(job: SimulatedJob, step: int, stall: bool, chance: np.random.Generator) -> list[tuple[str, int]]:  # noqa: FBT001 - private, one caller
-    """What comes between this step and the next."""
+    """Segments between this step and the next."""
     pauses = []
     if step % job.checkpoint_steps == 0 or step == job.steps:
         pauses.append(("checkpoint", int(1000 * job.checkpoint_s * chance.uniform(0.85, 1.3))))

@@ -40,7 +40,7 @@ REMOVED = {"noor": 33}
 """... and the day on which their access was taken away."""
 
 OF_KUBERNETES = "kubernetes"
-"""In place of a partition: jobs that Kubernetes runs, and of which Slurm does not know."""
+"""In place of a partition: jobs that Kubernetes runs, and that Slurm has no record of."""
 
 OPERATOR = "mika"
 """The administrator who adds users, an operator of Slurm."""
@@ -84,7 +84,7 @@ MODELS = (
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """What was requested, and what its work is like; times are seconds.
+    """A job: its request and its work; times are seconds.
 
     Attributes:
         kind: train, eval or interactive.
@@ -178,7 +178,7 @@ def jobs(settings: Settings) -> list[SimulatedJob]:
 
 
 def _train(model: Model, gpus: int, *, sequences: int, mfu: float, hours: float, minutes: float) -> Wish:
-    """What follows from a model, a batch and an efficiency; checkpoints every so many minutes."""
+    """Work derived from a model, a batch and an efficiency; checkpoints every so many minutes."""
     tokens = float(sequences * model.seq_len)
     step_s = tokens * model.flops_per_token / (gpus * PEAK_FLOPS * mfu)
     return {

@@ -51,7 +51,7 @@ class World:
 
     @property
     def settings(self) -> Settings:
-        """What the cluster was made from."""
+        """Settings of the cluster."""
         return self.history.settings
 
     @property
@@ -61,7 +61,7 @@ class World:
 
     @cached_property
     def of_slurm(self) -> list[Attempt]:
-        """Those that Slurm knows."""
+        """Attempts in Slurm's accounting."""
         return self.history.of_slurm
 
     def until(self, attempt: Attempt) -> int:
@@ -97,7 +97,7 @@ class World:
 
     @cached_property
     def segments(self) -> pl.DataFrame:
-        """What each attempt did, as `SEGMENTS`; equal neighbours are merged."""
+        """Activity of each attempt, as `SEGMENTS`; equal neighbours are merged."""
         rows = [
             (index, *row)
             for index, attempt in enumerate(self.attempts)
@@ -121,7 +121,7 @@ class World:
 
     @cached_property
     def held(self) -> pl.DataFrame:
-        """Which attempt held which GPUs of which node."""
+        """GPUs of nodes that each attempt held."""
         rows = [
             (index, node, len(gpus), list(gpus))
             for index, attempt in enumerate(self.attempts)
@@ -132,7 +132,7 @@ class World:
 
     @cached_property
     def allocated(self) -> pl.DataFrame:
-        """What each attempt did on each of its nodes; the node that died is `node_down` where the others hang."""
+        """Activity of each attempt on each of its nodes; the node that died is `node_down` where the others hang."""
         dead = pl.DataFrame(
             [
                 (index, attempt.dead_node, attempt.failure.at * 1000)
