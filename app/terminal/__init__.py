@@ -1,1 +1,1 @@
-"""What is printed for people: the terminal, its width and colours, tables, texts longer than its screen."""
+"""Output for people: the terminal, its width and colours, tables, texts longer than its screen."""

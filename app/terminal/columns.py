@@ -135,7 +135,7 @@ def _rounded(value: float, digits: int) -> str:
 
 
 def _moments(values: Sequence[Any]) -> list[str]:
-    """Times to the minute, or to the second where minutes do not tell them apart."""
+    """Times to the minute, or to the second where minutes do not distinguish them."""
     texts = full(values, "time")
     minutes = [
         value.strftime("%Y-%m-%d %H:%M") if isinstance(value, datetime) else text

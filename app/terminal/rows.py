@@ -21,13 +21,13 @@ USUAL_ROWS: Final = 20
 
 @dataclass(frozen=True)
 class RowOptions:
-    """What of a table is requested.
+    """Requested part of a table.
 
     Attributes:
         limit: rows; None means the usual number in a terminal, and all elsewhere.
         every: all rows, in a terminal too.
         columns: names in order; empty means those that fit.
-        sort: a column's name, with `:asc` or `:desc` behind it; empty means as the answer has them.
+        sort: a column's name, with `:asc` or `:desc` behind it; empty means the order of the answer.
         wide: all columns, however long the lines become.
     """
 
@@ -101,7 +101,7 @@ def column(name: str, rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]
 
 
 def _unit(kind: pl.DataType) -> str:
-    """How a column is displayed that no answer has a heading for."""
+    """Display unit of a column without a heading."""
     if kind.is_float() or kind.is_decimal():
         return "number"
     return "count" if kind.is_integer() else "time" if kind.is_temporal() else "text"

@@ -1,7 +1,8 @@
 """Tables that fit: no line is wider than the terminal, and what is left out is named.
 
-In a terminal the columns that say most are shown, as many as fit; empty ones and those with one value in all rows are
-named below the table, and long texts stand there, each once. In pipes and files every row is one line with all columns.
+In a terminal the most informative columns are shown, as many as fit. Empty ones and those with one value in all rows
+are named below the table, and long texts are printed there, each once. In pipes and files every row is one line with
+all columns.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ GAP: Final = 2
 """Blanks between columns."""
 
 LONG: Final = 32
-"""Columns of a text beyond which it may stand below the table."""
+"""Columns of a text beyond which it may be printed below the table."""
 
 MOST_NOTED: Final = 8
-"""Different long texts of a column that stand below the table; where there are more they are cut."""
+"""Different long texts of a column that are printed below the table; where there are more they are cut."""
 
 LEAST_ROWS: Final = 3
-"""Rows from which on a value that all have is said once, below."""
+"""Rows from which on a value that all have is printed once, below."""
 
 FIRST: Final = 12
 """Columns of the terminal that the first column is wider than other texts before it becomes narrower, as they do."""
@@ -57,12 +58,12 @@ _MEANINGS: Final = {word: meaning for meaning, words in _WORDS.items() for word 
 
 @dataclass(frozen=True)
 class TextTable:
-    """What a table is made of.
+    """A table for a terminal.
 
     Attributes:
         rows: all of them, with all columns.
         headings: column -> heading and display unit, in the order in which they are shown.
-        ranked: columns that are shown first where not all fit; then come the others as they stand in `headings`.
+        ranked: columns that are shown first where not all fit; then come the others in the order of `headings`.
         explained: columns that are shown only where they are requested.
         below: what else is left out, in words.
         hint: how the columns that are left out can be seen.
@@ -160,7 +161,7 @@ def _noted(texts: list[tuple[str, str]], terminal: Terminal) -> list[str]:
 
 
 def _label(name: str, how: tuple[str, str]) -> str:
-    """What a column is called where it is left out: as `--columns` has it; one made for people by its heading."""
+    """Name of a column that is left out: as `--columns` has it; the heading of one that was made for people."""
     return safe(how[0] if "." in name else name)
 
 
@@ -213,7 +214,7 @@ def _take_notes(candidates: list[_ShownColumn], columns: int) -> list[tuple[str,
 
 
 def _ranked(candidates: list[_ShownColumn], table: TextTable) -> list[_ShownColumn]:
-    """Columns by what they say: the first one, those that the table ranks, then the others as they stand."""
+    """Columns by rank: the first one, those that the table ranks, then the others in their order."""
     order = {name: number for number, name in enumerate((*tuple(table.headings)[:1], *table.ranked))}
     others = len(order)
     return sorted(

@@ -20,7 +20,7 @@ USUAL: Final = (80, 24)
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where a verb writes to.
+    """The output of a verb.
 
     Attributes:
         width: columns; None for a pipe or a file, whose lines have no limit.
