@@ -41,7 +41,7 @@ QUESTIONS: Final = questions()
 
 
 class TracksideWarning(UserWarning):
-    """What a reader of a number must know about the data: gaps, loads that are not computed yet, cut results."""
+    """Warning about the data behind a number: gaps, loads that are not computed yet, cut results."""
 
 
 class Warehouse:
@@ -97,7 +97,7 @@ class Warehouse:
             return self._answer(reader, question, options)[0]
 
     def explain(self, question: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
-        """What the numbers of an answer mean and rest on: definitions, parts, SQL, parameters, evidence, constants.
+        """Meaning and evidence of an answer's numbers: definitions, parts, SQL, parameters, evidence, constants.
 
         Args:
             question: its name, one of `questions` or of `metrics`.
@@ -217,7 +217,7 @@ def documentation_of(entry: QuestionEntry) -> str:
     lines += [
         "",
         "Raises:",
-        "    UsageError: there is no such cluster, period or run, or no data of what is requested.",
+        "    UsageError: there is no such cluster, period or run, or no data for the request.",
     ]
     return "\n".join(lines)
 

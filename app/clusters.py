@@ -1,4 +1,4 @@
-"""Which cluster is meant: the clusters of a warehouse, all of them or the one that was requested."""
+"""Selection of clusters: all clusters of a warehouse, or the one that was requested."""
 
 from __future__ import annotations
 

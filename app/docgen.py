@@ -165,7 +165,7 @@ def status_page() -> str:
     lines = [
         "# Exit statuses",
         "",
-        "`trackside` ends with one of these statuses, so that a script can tell the kinds of failure apart.",
+        "`trackside` ends with one of these statuses, so that a script can distinguish the kinds of failure.",
         "No error uses 3 and 4: they are the results of `verify` and of `report check`.",
         "",
         NOTE,
@@ -262,7 +262,7 @@ def _repeated(section: str, model: type[BaseModel]) -> Iterator[tuple[str, type[
 
 
 def _described(model: type[BaseModel]) -> bool:
-    """Whether its fields say what they mean; of others the section that has them does."""
+    """Whether all fields have a description; without one, the description of the section covers them."""
     return all(field.description for field in model.model_fields.values())
 
 

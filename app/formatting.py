@@ -92,7 +92,7 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 
 
 def percent(value: float, *, digits: int = 1) -> str:
-    """A ratio in per cent; what is there and would round to nothing says so, and nothing at all is a bare zero.
+    """A ratio in per cent. A small ratio that would round to zero is shown as `<` the last digit; zero as `0 %`.
 
     >>> percent(math.nan)
     '-'
@@ -131,10 +131,10 @@ _LEAST_PLAIN: Final = 1e-4
 """Below it a general format writes exponents, which people do not read."""
 
 MOST_PLAIN: Final = 1e12
-"""From there on nobody reads the digits: such numbers are as good as no limit."""
+"""Limit above which plain digits are no longer readable: such numbers are as good as no limit."""
 
 _LEAST_DECIMAL: Final = 1e-9
-"""Below it nobody counts the zeros."""
+"""Limit below which the zeros of a decimal are no longer readable."""
 
 
 def _prefixed(value: float, unit: str) -> str:

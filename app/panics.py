@@ -56,7 +56,7 @@ def message(error: BaseException) -> str:
 def answered(
     application: Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]],
 ) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
-    """A WSGI application whose panics are answered with status 500, as its errors are."""
+    """A WSGI application that responds to panics with status 500, as to errors."""
 
     def answer(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         try:

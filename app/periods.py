@@ -62,7 +62,7 @@ def _spanned_windows(reader: Reader, period: Period, span: str) -> list[Window]:
 
 
 def _spanned(reader: Reader, cluster: str, period: Period, span: str) -> Window | None:
-    """What rows of a cluster cover of which nothing is computed; None where something is, or there are no rows."""
+    """Period of a cluster's rows if none of it is computed; None if some of it is, or if there are no rows."""
     if reader.query("computed", cluster=cluster).height:
         return None
     low, high = reader.query(span, cluster=cluster).select("since", "until").row(0)

@@ -32,7 +32,7 @@ def progress(title: str = "", *, quiet: bool) -> Iterator[ReportProgress]:
     """A function that takes what is being done, how much of it is done, and of how much in all (1: unknown).
 
     Args:
-        title: stands before what is being done.
+        title: text before the name of the present step.
         quiet: print nothing.
     """
     if quiet:
@@ -97,7 +97,7 @@ def _lines(title: str) -> Iterator[ReportProgress]:
 
 
 class _LastReport:
-    """What was reported last."""
+    """The last report."""
 
     def __init__(self, title: str) -> None:
         self._title = title

@@ -9,10 +9,10 @@ _INVISIBLE = (
     0x061C, 0x180E, *range(0x200B, 0x200C), *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070),
     0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080),
 )  # fmt: skip
-"""What turns the direction of writing, separates lines, or has no width (but joiners, which some scripts need)."""
+"""Characters that turn the direction of writing, separate lines, or have no width (joiners stay: scripts need them)."""
 
 CONTROLS = (*range(32), *range(127, 160))
-"""What a terminal may take for an order."""
+"""Characters that a terminal may execute as a command."""
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet may run."""

@@ -1,4 +1,4 @@
-"""What every number starts from: a cluster between two moments, and where rows are read."""
+"""Base of every number: a cluster between two moments, and the source of its rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class RowSource(Protocol):
-    """What rows are read from: a published copy, or the warehouse being written."""
+    """Source of rows: a published copy, or the warehouse being written."""
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query."""
         ...
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What `make` returns; a source whose rows do not change keeps it, and returns it for that key from then on."""
+        """The result of `make`; a source whose rows do not change caches the result by its key."""
         ...
 
 

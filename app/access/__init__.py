@@ -1,1 +1,1 @@
-"""Who asks, what they may see and change, and the log of it."""
+"""Users of the explorer: login, permissions, limits, and the log of their requests."""

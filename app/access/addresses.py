@@ -1,4 +1,4 @@
-"""Addresses of requests: who really asks behind proxies, whose pages, and by which name."""
+"""Addresses of requests: the client behind proxies, the origin of the page, and the host name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_from(address: str, networks: Iterable[str]) -> bool:
 
 
 def client_of(peer: str, forwarded: str, proxies: Iterable[str]) -> str:
-    """The address that asks: the last one in X-Forwarded-For that is no proxy of ours; of anybody else the peer's.
+    """The client's address: the last in X-Forwarded-For that is no proxy of ours; the peer's if that is no proxy.
 
     >>> client_of("127.0.0.1", "6.6.6.6, 192.0.2.7", ["127.0.0.1/32"])
     '192.0.2.7'

@@ -57,7 +57,7 @@ class AuditLog:
             ) from None
 
     def write(self, action: str, person: Person, address: str, **about: str | int) -> None:
-        """Add a line. A log that can no longer be written stops nobody; the service's own log says so."""
+        """Add a line. A log that can no longer be written stops no request; the service's own log has the error."""
         if self.file is None:
             return
         line = {

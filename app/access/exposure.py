@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 REMEDY = (
     'Let people log in: login = "header" or "oidc" under [access] in trackside.toml (trackside docs '
-    "how-to/access). Or serve this machine only: --host 127.0.0.1. Or say that everyone may see "
+    "how-to/access). Or serve this machine only: --host 127.0.0.1. Or let everyone see "
     "everything: --without-login."
 )
 

@@ -1,6 +1,6 @@
 """The one door of the web server: each request is checked here before any page, section, callback or file is.
 
-In this order: a page elsewhere may not post; who asks; whether they may; how often. What was seen is logged.
+In this order: no posts from other sites; the user; their permission; the rate limit. Each page that is seen is logged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Guard:
     Args:
         access: the rules.
         audit: the log.
-        sessions: who is logged in; None where a proxy says who asks, or nobody is asked.
+        sessions: of users who are logged in; None where a proxy names the user, or without a login.
         metrics_token: with which `/metrics` is read; empty: operators only.
     """
 
@@ -100,7 +100,7 @@ class Guard:
         return answer
 
     def _is_our_page(self) -> bool:
-        """Whether a page of this explorer sends it. Programs that are no browsers say nothing of pages."""
+        """Whether a page of this explorer sends it. Programs that are no browsers send no origin."""
         fetch_site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
         if fetch_site not in {None, "same-origin", "none"}:
             return False
@@ -118,7 +118,7 @@ class Guard:
         return kind.lower() == "bearer" and hmac.compare_digest(given, self._metrics_token.encode())
 
     def _who(self) -> Person | None:
-        """Who asks; None where nobody has logged in."""
+        """User of the request; None without a login."""
         if self.access.login == "header":
             return self._named_by_proxy()
         assert self.sessions is not None  # noqa: S101 - for the type checker: `oidc` has them
@@ -143,7 +143,7 @@ class Guard:
         if self.access.login == "oidc" and wants_page:
             asked = own_path(request.full_path.rstrip("?"))
             return redirect("/login" if asked == "/" else f"/login?{_next(asked)}")
-        return self._refused(401, "no login", "Nobody is logged in, or the login has ended. Load the page again.")
+        return self._refused(401, "no login", "You are not logged in, or the login has ended. Load the page again.")
 
     def _too_often(self, wait: float) -> Answer:
         answer = self._refused(429, "too often", "Too many requests; try again in a moment.")
@@ -158,12 +158,12 @@ class Guard:
 def _lacking(person: Person, path: str) -> str:
     """Why a role does not suffice for a path; empty where it does."""
     if person.role == Role.NOBODY:
-        return f"{person.name} has no role here. Ask whoever runs this Trackside."
+        return f"{person.name} has no role here. Ask the administrator of this Trackside for one."
     return "The metrics name users: they are for operators." if path == METRICS and not person.sees_all else ""
 
 
 def saw(action: str, **about: str) -> None:
-    """What this request shows or changes, for the log."""
+    """Description of what this request shows or changes, for the log."""
     if has_request_context() and "seen" in g:
         g.seen.append((action, about))
 

@@ -1,4 +1,4 @@
-"""Limits on how often one person or address may ask."""
+"""Limits on the requests of one person or address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REMEMBERED = 20_000
-"""People and addresses that are counted at once; those that asked longest ago are forgotten first."""
+"""People and addresses that are counted at once; those with the oldest request are dropped first."""
 
 
 class RateLimit:

@@ -30,8 +30,8 @@ class LoginPaths:
 
     Args:
         access: the rules.
-        provider: who knows the people.
-        sessions: who is logged in.
+        provider: the OpenID provider.
+        sessions: of users who are logged in.
         audit: the log.
     """
 
@@ -61,7 +61,7 @@ class LoginPaths:
         return answer
 
     def finish(self) -> Answer:
-        """The provider sends the browser back: a session, under a new name, if all that it says is right."""
+        """The provider sends the browser back: open a session, under a new name, if its response is valid."""
         begun = self.sessions.finish(request.cookies.get(self._begun, ""), request.args.get("state", ""))
         if "code" not in request.args:
             return self._failed(LoginError("the provider did not let you in"))
@@ -90,7 +90,7 @@ class LoginPaths:
         return answer
 
     def ended(self) -> Answer:
-        """What is shown after a logout."""
+        """The page after a logout."""
         provider = self.provider.end_session_address("")
         links = (("Log in again", "/"), *((("Log out of the provider, too", provider),) if provider else ()))
         return plain_page("Logged out", "This session has ended.", links=links)

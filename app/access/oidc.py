@@ -1,7 +1,7 @@
 """Login by OpenID Connect: authorization code with PKCE, state and nonce (RFC 6749, 7636; OpenID Connect Core 1.0).
 
-Authlib makes the requests, and joserfc, by the same authors, checks the signature of ID tokens. They are imported where
-somebody logs in, and by nothing else.
+Authlib makes the requests, and joserfc, by the same authors, checks the signature of ID tokens. They are imported
+when a user logs in, and by nothing else.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class Provider:
         return f"Provider({self.access.issuer!r})"
 
     def address(self, state: str, nonce: str, verifier: str) -> str:
-        """Where the browser goes to log in.
+        """Address that the browser opens to log in.
 
         Raises:
-            LoginError: the provider does not answer as it should.
+            LoginError: there is no valid response from the provider.
         """
         with self._session() as session:
             url, _ = session.create_authorization_url(
@@ -101,7 +101,7 @@ class Provider:
         return str(url)
 
     def person(self, code: str, nonce: str, verifier: str) -> tuple[Person, str]:
-        """Who has logged in, and the ID token that says so.
+        """The user who has logged in, and the ID token of the login.
 
         Raises:
             LoginError: the code, the token or its claims are not what they should be.
@@ -123,7 +123,7 @@ class Provider:
         return self._person(claims), raw
 
     def end_session_address(self, id_token: str) -> str:
-        """Where the provider's own session is ended; empty where it does not say."""
+        """Address that ends the provider's own session; empty if the provider has none."""
         from authlib.common.urls import add_params_to_uri
 
         try:
@@ -135,7 +135,7 @@ class Provider:
         params = {"client_id": self.access.client_id} | ({"id_token_hint": id_token} if id_token else {})
         return str(add_params_to_uri(address, list(params.items())))
 
-    # The provider's answers -----------------------------------------------------------------------------------------
+    # The provider's responses ---------------------------------------------------------------------------------------
 
     def _session(self) -> Any:  # noqa: ANN401 - Authlib has no types
         from authlib.integrations.requests_client import OAuth2Session
@@ -205,7 +205,7 @@ class Provider:
             return claims
         more = session.get(self._endpoint("userinfo_endpoint"), timeout=TIMEOUT_S).json()
         if not isinstance(more, dict) or more.get("sub") != claims["sub"]:
-            raise LoginError("the provider's userinfo is about somebody else")
+            raise LoginError("the provider's userinfo is about another user than the login")
         return more | claims
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
@@ -229,9 +229,9 @@ def _json(url: str) -> dict[str, Any]:
         answer.raise_for_status()
         found = answer.json()
     except (requests.RequestException, ValueError) as error:
-        raise LoginError(f"the OpenID provider does not answer as it should ({type(error).__name__})") from None
+        raise LoginError(f"no valid response from the OpenID provider ({type(error).__name__})") from None
     if not isinstance(found, dict):
-        raise LoginError("the OpenID provider does not answer as it should")
+        raise LoginError("no valid response from the OpenID provider")
     return found
 
 

@@ -1,4 +1,4 @@
-"""People who use the explorer: name, role, accounts; and who asks now."""
+"""People who use the explorer: name, role, accounts; and the user of the present request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_GROUPS = 2_000
 
 
 class Role(IntEnum):
-    """What a person may do; each role may do what those below it may."""
+    """Roles of people; each role has the permissions of those below it."""
 
     NOBODY = 0
     VIEWER = 1
@@ -34,10 +34,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Person:
-    """Who asks.
+    """A user of the explorer.
 
     Attributes:
-        name: as in Slurm's accounting; empty where nobody logs in.
+        name: as in Slurm's accounting; empty without a login.
         role: what they may do.
         accounts: accounts whose runs they may see, as groups name them.
         groups: how many groups the proxy or the provider named.
@@ -55,7 +55,7 @@ class Person:
 
 
 LOCAL = Person("", Role.ADMIN)
-"""Whoever works on this machine, where nobody logs in."""
+"""The user of this machine, without a login."""
 
 
 def person_of(access: Access, name: str, groups: Iterable[str]) -> Person:
@@ -95,7 +95,7 @@ def is_name(text: str) -> bool:
 
 
 def current() -> Person:
-    """Who asks now. Outside of requests it is this machine itself; a request that nobody checked is nobody's."""
+    """User of the present request; `LOCAL` outside of requests. A request that was not checked has no permissions."""
     if not has_request_context():
         return LOCAL
     person: Person = g.get("person", Person("", Role.NOBODY))
@@ -103,5 +103,5 @@ def current() -> Person:
 
 
 def can_log_out() -> bool:
-    """Whether the login of whoever asks now is a session of this server."""
+    """Whether the login of the present request is a session of this server."""
     return has_request_context() and bool(g.get("session", ""))

@@ -24,7 +24,7 @@ def protect(application: Flask, access: Access, root: Path) -> Guard:
     """Check every request of an application by the rules; add the paths of a login.
 
     Args:
-        application: what answers.
+        application: the web application.
         access: the rules.
         root: the warehouse directory, or a lake.
 

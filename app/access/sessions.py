@@ -35,8 +35,8 @@ class LoginSession:
     Attributes:
         person: who.
         began: when, in seconds of the clock.
-        seen: when they last asked.
-        id_token: what the provider knows the login by.
+        seen: time of the last request.
+        id_token: the provider's token of the login.
     """
 
     person: Person
@@ -47,7 +47,7 @@ class LoginSession:
 
 @dataclass(frozen=True)
 class Pending:
-    """A login that has begun: what the provider's answer is held against, and where to go afterwards."""
+    """A login that has begun: values that the provider's response must match, and the page to open afterwards."""
 
     state: str
     nonce: str
@@ -91,7 +91,7 @@ def _digest(name: str) -> bytes:
 
 
 class Sessions:
-    """Who is logged in. Safe for threads.
+    """Sessions of users who are logged in. Safe for threads.
 
     Args:
         lasts_s: a session ends so long after the login ...
@@ -110,14 +110,14 @@ class Sessions:
         return len(self._sessions)
 
     def open(self, person: Person, id_token: str = "") -> str:
-        """A new session, under a name that nobody could know before."""
+        """A new session, under a new random name."""
         with self._lock:
             now = self._clock()
             self._sessions.drop(lambda each: self._is_over(each, now))
             return self._sessions.add(LoginSession(person, now, now, id_token))
 
     def person(self, name: str) -> Person | None:
-        """Who a session is of; None where it is none, has ended or has expired."""
+        """User of a session; None if there is no such session, or it has ended or expired."""
         with self._lock:
             session, now = self._sessions.get(name), self._clock()
             if session is None or self._is_over(session, now):

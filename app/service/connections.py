@@ -67,7 +67,7 @@ def make_server(
     """A server on a bound socket; `run` serves until the process is to end.
 
     Args:
-        application: what answers.
+        application: the web application.
         listening: where it listens.
         request_s: how long a client may take to send a request.
         most: open connections at most; `connection_limit()` if None.

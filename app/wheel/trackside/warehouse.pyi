@@ -9,7 +9,7 @@ import polars as pl
 Moment = str | date | datetime | None
 
 class TracksideWarning(UserWarning):
-    """What a reader of a number must know about the data: gaps, loads that are not computed yet, cut results."""
+    """Warning about the data behind a number: gaps, loads that are not computed yet, cut results."""
 
 class Details:
     """A table that belongs to an answer's arithmetic: `--explain` shows it.
@@ -154,7 +154,7 @@ class Warehouse:
         question: str,
         **options: Any,
     ) -> dict[str, Any]:
-        """What the numbers of an answer mean and rest on: definitions, parts, SQL, parameters, evidence, constants.
+        """Meaning and evidence of an answer's numbers: definitions, parts, SQL, parameters, evidence, constants.
 
         Args:
             question: its name, one of `questions` or of `metrics`.
@@ -219,7 +219,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def ettr(
@@ -241,7 +241,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def mttf(
@@ -263,7 +263,7 @@ class Warehouse:
             at: the job size, in GPUs, for which the rate is scaled.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def mfu(
@@ -287,7 +287,7 @@ class Warehouse:
             convention: the FLOP convention: `palm_full`, `causal_half`, ...
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def restarts(
@@ -309,7 +309,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def lost(
@@ -329,7 +329,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def interruptions(
@@ -351,7 +351,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def runs(
@@ -373,7 +373,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def nodes(
@@ -393,7 +393,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def lemons(
@@ -413,7 +413,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def checkpoints(
@@ -435,7 +435,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def waste(
@@ -455,7 +455,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def utilisation(
@@ -475,7 +475,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def filesystems(
@@ -495,7 +495,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def network(
@@ -515,7 +515,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def health(
@@ -535,7 +535,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def scaling(
@@ -557,7 +557,7 @@ class Warehouse:
             convention: the FLOP convention: `palm_full`, `causal_half`, ...
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def stragglers(
@@ -579,7 +579,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def anomalies(
@@ -601,7 +601,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def stalls(
@@ -623,7 +623,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def evictions(
@@ -643,7 +643,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def lifecycle(
@@ -663,7 +663,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def agreement(
@@ -683,7 +683,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def people(
@@ -703,7 +703,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def cost(
@@ -723,7 +723,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def onboarding(
@@ -743,7 +743,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
 
     def placement(
@@ -763,5 +763,5 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
+            UsageError: there is no such cluster, period or run, or no data for the request.
         """
