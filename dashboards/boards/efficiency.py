@@ -23,7 +23,7 @@ _RATIO: Final[dict[str, Any]] = {"unit": "percentunit", "decimals": 1, "min": 0,
 _HOURS: Final[dict[str, Any]] = {"unit": "short", "decimals": 1, "min": 0, "no_value": "nothing that was seen"}
 _IDLE: Final = palette.swatch("stalled").colour
 WASTE: Final = (
-    "Idle: standing still that no failure explains. Unused GPUs: never used. Never stepped: no step was seen. Failed "
+    "Idle: no work, and no failure that explains it. Unused GPUs: never used. Never stepped: no step was seen. Failed "
     "at once: three times in a row within ten minutes. Short of limit: done within a quarter of the time limit, at "
     "maximum: of the most that its partition allows. Kinds overlap."
 )
@@ -58,7 +58,7 @@ def efficiency(targets: Mapping[str, tuple[float, ...]]) -> Json:
 
 
 def _live(ratio: str) -> str:
-    """A mean over the GPUs that jobs of the chosen hold and that telemetry tells of."""
+    """A mean over the GPUs that the chosen jobs hold and that telemetry covers."""
     where = 'cluster=~"$cluster", user=~"$user", account=~"$account"'
     held, observed = (f"sum by (cluster) (trackside:job:{name}{{{where}}})" for name in (ratio, "observed_gpus"))
     return f"{held} / {observed}"
@@ -79,7 +79,7 @@ def _now(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         stat(
             "Occupancy",
-            "Share of all GPU-time there was that was allocated to jobs. What is not: the board of Slurm, of topology.",
+            "Share of all GPU-time that was allocated to jobs. The rest: the boards of Slurm and of topology.",
             course("occupancy_ratio"),
             size=(6, 4),
             color=fixed(PLAIN),
@@ -89,7 +89,7 @@ def _now(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         live(
             "Busy, now",
             "Mean activity of the held GPUs: share of the time in which the graphics engine, or else any kernel, was "
-            "active. Live, from the exporters. It says that something ran, not that it ran well.",
+            "active. Live, from the exporters. It shows that something ran, not that it ran well.",
             [ranged(_live("busy_gpus"), "{{cluster}}")],
             color=fixed(PLAIN),
         ),
@@ -116,7 +116,7 @@ def _over_time() -> list[Any]:
     return [
         grafana.time_series(
             "MFU over time",
-            f"The MFU of the chosen window and its 95 % interval, each time as of then. {HISTORY}",
+            f"The MFU of the chosen window and its 95 % interval, as of each moment. {HISTORY}",
             [ranged(exported("mfu_ratio", bound=bound), f"{{{{cluster}}}}{called}") for bound, called in ends.items()],
             no_value=CANNOT_TELL,
             **line,
@@ -124,7 +124,7 @@ def _over_time() -> list[Any]:
         grafana.time_series(
             "Use of held GPUs over time",
             "Activity, tensor activity and idleness of the GPUs that jobs hold. Live, from the exporters; the means "
-            "are over the GPUs that telemetry tells of.",
+            "are over the GPUs that telemetry covers.",
             [ranged(_live(name), f"{{{{cluster}}}} {called}") for called, name in live.items()],
             no_value=UNSEEN,
             **line,
@@ -170,7 +170,7 @@ def _waste() -> list[Any]:
         ),
         grafana.bar_gauge(
             "Idle GPU-hours, by user",
-            "GPU-time that was held and stood still without a failure that explains it: the twelve users with most.",
+            "GPU-time that was held and idle, without a failure that explains it: the twelve users with most.",
             [
                 instant(f"sort_desc(topk(12, sum by (cluster, user) ({idle}))) / 3600", "{{cluster}} {{user}}"),
             ],
@@ -199,7 +199,7 @@ def _waste() -> list[Any]:
         ),
         grafana.time_series(
             "Idle GPU-hours over time, by account",
-            f"GPU-time of the chosen window that stood still, by account, each time as of then. {HISTORY}",
+            f"Idle GPU-time of the chosen window, by account, as of each moment. {HISTORY}",
             [
                 ranged(
                     f"sum by (cluster, account) ({idle}) / 3600",

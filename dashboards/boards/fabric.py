@@ -1,4 +1,4 @@
-"""The fabric board: do InfiniBand, RoCE, NVLink and the network filesystems carry what jobs ask of them?"""
+"""The fabric board: do InfiniBand, RoCE, NVLink and the network filesystems carry the load of the jobs?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fabric(_: Mapping[str, tuple[float, ...]]) -> Json:
     return board(
         "Trackside: fabric and filesystems",
         UID,
-        "Do InfiniBand, RoCE, NVLink and the network filesystems carry what jobs ask of them?",
+        "Do InfiniBand, RoCE, NVLink and the network filesystems carry the load of the jobs?",
         tags=("filesystems", "infiniband", "network"),
         variables=[
             chosen("cluster", "Cluster", known),
@@ -67,7 +67,7 @@ def _now() -> list[Any]:
         stat(
             "InfiniBand ports not active",
             "Ports whose state is not active, as /sys/class/infiniband has it: they carry nothing. A port without a "
-            "cable counts, too; one that was active before is the one to look at.",
+            "cable counts, too; check those that were active before.",
             [ranged(f"sum by (cluster) ({of('ib_state')} != bool {ACTIVE})", "{{cluster}}")],
             thresholds=steps(GOOD, (1, BAD)),
             unit="locale",
@@ -92,7 +92,7 @@ def _now() -> list[Any]:
         stat(
             "Filesystem response",
             "Mean time from the request of an operation to its answer, over all nodes. Slow: the servers, or one "
-            "client that asks for too much; the panels below name the nodes.",
+            "client with too many requests; the panels below name the nodes.",
             [ranged(response, "{{cluster}}")],
             thresholds=steps(GOOD, (SLOW_S[0], MIDDLING), (SLOW_S[1], BAD)),
             unit="s",
@@ -155,9 +155,9 @@ def _nvlink() -> list[Any]:
 def _nodes() -> Any:
     by = "sum by (cluster, node)"
     return table_of_nodes(
-        "Nodes by what they ask of the fabric",
+        "Nodes by load on the fabric",
         "One line a node, that with most filesystem operations first: one far above the others is a data loader that "
-        "does what it should not, or a restore of a checkpoint. An empty cell: no exporter tells.",
+        "is at fault, or a restore of a checkpoint. An empty cell: no exporter reports it.",
         {
             "IB received": f"{by} ({of('ib_received_bytes_per_s')})",
             "IB waiting": f"{by} ({of('ib_transmit_wait_per_s')})",

@@ -220,7 +220,7 @@ def _trends() -> list[Any]:
     return [
         grafana.time_series(
             "Goodput (of allocated) over time",
-            f"The goodput of the chosen window, each time as of then; the band is its bounds. {HISTORY}",
+            f"The goodput of the chosen window, as of each moment; the band is its bounds. {HISTORY}",
             _bounds("goodput_ratio", _BY_BOUNDS, made=ranged, of="allocated"),
             size=(8, 8),
             overrides=_band(_WORK),
@@ -228,7 +228,7 @@ def _trends() -> list[Any]:
         ),
         grafana.time_series(
             "ETTR over time",
-            f"The ETTR of the chosen window, each time as of then; the band is its bounds. {HISTORY}",
+            f"The ETTR of the chosen window, as of each moment; the band is its bounds. {HISTORY}",
             _bounds("ettr_ratio", _BY_BOUNDS, made=ranged),
             size=(8, 8),
             overrides=_band(_TRAINED),
@@ -297,8 +297,8 @@ def _costs() -> list[Any]:
         _verdicts(),
         grafana.bar_gauge(
             "How allocated GPU-time is known",
-            "Share of allocated GPU-time by the best evidence there is: log, telemetry, accounting, assumed. "
-            "Accounting alone cannot tell what allocated GPUs did.",
+            "Share of allocated GPU-time by the best evidence for it: log, telemetry, accounting, assumed. "
+            "Accounting alone does not record what allocated GPUs did.",
             [instant(exported("evidence_ratio"), "{{cluster}}: {{evidence}}")],
             size=(8, 7),
             unit="percentunit",
@@ -339,8 +339,8 @@ def _costs() -> list[Any]:
 def _verdicts() -> Any:
     return grafana.table(
         "Claims",
-        "Each claim of the claims file as it stands in the chosen window. Delivered claims are judged by bounds, "
-        "capabilities by their 95 % interval; undetermined says that evidence is missing. How, and with what evidence: "
+        "Each claim of the claims file, in the chosen window. Delivered claims are judged by bounds, "
+        "capabilities by their 95 % interval; undetermined means that evidence is missing. The evidence: "
         "trackside verify.",
         [rows(exported("verdict"))],
         size=(12, 9),
@@ -373,7 +373,7 @@ def _clusters() -> Any:
     }
     return grafana.table(
         "Clusters compared",
-        "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. MTTF is "
+        "One line per chosen cluster, in the chosen window: the numbers above, and their denominators. MTTF is "
         f"of {int(MTTF_GPUS):,} GPUs, restart is the median. Capacity by accounting is that of nodes in no inventory, "
         "whose GPUs are a guess from their jobs. An empty cell is unknown.",
         [rows(expr) for expr in columns.values()],

@@ -60,7 +60,7 @@ def _outcome(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         *bounded(
             "Goodput of allocated",
             f"Kept training steps, of the GPU-time that jobs held: productive / allocated. {unseen} Below the claim: "
-            "the categories below say where it went.",
+            "the categories below show where it went.",
             "goodput_ratio",
             equal={"of": "allocated"},
             thresholds=at_least(targets, "goodput_allocated"),
@@ -102,13 +102,13 @@ def _over_time() -> list[Any]:
     return [
         grafana.time_series(
             "Goodput of allocated over time",
-            f"The goodput of the chosen window and its bounds, each time as of then. {HISTORY}",
+            f"The goodput of the chosen window and its bounds, as of each moment. {HISTORY}",
             lines("goodput_ratio", of="allocated"),
             **_LINE,
         ),
         grafana.time_series(
             "ETTR over time",
-            f"The ETTR of the chosen window and its bounds, each time as of then. {HISTORY}",
+            f"The ETTR of the chosen window and its bounds, as of each moment. {HISTORY}",
             lines("ettr_ratio"),
             **_LINE,
         ),
@@ -131,8 +131,8 @@ def _time() -> list[Any]:
         ),
         grafana.bar_gauge(
             "GPU-hours by category, now",
-            "The same at the end of the time range, the largest first. Unattributed: GPUs were allocated and nothing "
-            "told of their use; telemetry or run logs would.",
+            "The same at the end of the time range, the largest first. Unattributed: GPUs were allocated and no "
+            "source recorded their use; telemetry or run logs would.",
             [instant(f"sort_desc(sum by (category) ({time})) / 3600", "{{category}}")],
             size=(12, 9),
             color=fixed(palette.swatch("other_work").colour),
@@ -149,7 +149,7 @@ def _time() -> list[Any]:
         ),
         grafana.time_series(
             "Lost GPU-hours over time, by category",
-            f"GPU-time of the chosen window that could have trained and did not, each time as of then. {HISTORY}",
+            f"GPU-time of the chosen window that could have trained and did not, as of each moment. {HISTORY}",
             [ranged(f"sum by (category) ({lost}) / 3600", "{{category}}")],
             size=(12, 9),
             overrides=colours,

@@ -69,7 +69,7 @@ def _now() -> list[Any]:
         ),
         stat(
             "Busy",
-            "Mean activity of its GPUs. It says that something ran, not that it ran well.",
+            "Mean activity of its GPUs. It shows that something ran, not that it ran well.",
             [ranged(share("busy_gpus", where=WHERE))],
             color=fixed(PLAIN),
             **ratio,

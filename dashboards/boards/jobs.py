@@ -1,7 +1,7 @@
-"""The jobs board: who holds which GPUs on all clusters, what these do, and what their filesystems are asked for.
+"""The jobs board: who holds which GPUs on all clusters, the activity of these, and the load on filesystems.
 
-Jobs are those of `trackside_job_gpus`; telemetry is the recorded series of the exporters, and what of a node is a job's
-is its share of the GPUs that jobs hold there (`dashboards/rules/derived.py`).
+Jobs are those of `trackside_job_gpus`; telemetry is the recorded series of the exporters. A job's part of a
+node's series is its share of the GPUs that jobs hold there (`dashboards/rules/derived.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def of(name: str, *by: str, where: str = WHERE) -> str:
 
 
 def share(name: str, *by: str, where: str = WHERE) -> str:
-    """The mean of a GPU's ratio over the held GPUs that telemetry tells of."""
+    """The mean of a GPU's ratio over the held GPUs that telemetry covers."""
     return f"{of(name, *by, where=where)} / {of('observed_gpus', *by, where=where)}"
 
 
@@ -51,7 +51,7 @@ def jobs(_: Mapping[str, tuple[float, ...]]) -> Json:
     return board(
         "Trackside: jobs",
         UID,
-        "Who holds which GPUs, what do they do with them, and what do they ask of the filesystems?",
+        "Who holds which GPUs, how busy are they, and what load do the jobs put on the filesystems?",
         tags=("gpu", "jobs", "slurm"),
         variables=[
             chosen("cluster", "Cluster", held),
@@ -89,7 +89,7 @@ def _now() -> list[Any]:
         stat(
             "Busy",
             "Mean activity of the held GPUs: share of the time in which the graphics engine, or else any kernel, was "
-            "active. It says that something ran, not that it ran well.",
+            "active. It shows that something ran, not that it ran well.",
             [ranged(share("busy_gpus"))],
             color=fixed(PLAIN),
             **_RATIO,
@@ -196,7 +196,7 @@ def _table() -> Any:
     }
     return grafana.table(
         "Jobs that hold GPUs",
-        f"One line a job, the largest first. {SHARED} An empty cell is unknown: no exporter tells of its nodes. Click "
+        f"One line a job, the largest first. {SHARED} An empty cell is unknown: no exporter reports its nodes. Click "
         "a run for its page in the explorer.",
         [rows(expr) for expr in columns.values()],
         size=(24, 12),

@@ -95,14 +95,14 @@ def _now() -> list[Any]:
         ),
         stat(
             "Nodes not ready",
-            "Nodes whose kubelet is not ready, or has not told for a while: their pods are evicted after five minutes.",
+            "Nodes whose kubelet is not ready, or has stopped reporting: their pods are evicted after five minutes.",
             [ranged(kube("nodes_not_ready"), "{{cluster}}")],
             thresholds=steps(GOOD, (1, BAD)),
             **_COUNT,
         ),
         stat(
             "Nodes cordoned",
-            "Nodes that take no new pods because somebody said so. For how long: trackside show lifecycle.",
+            "Nodes that take no new pods because they were cordoned. For how long: trackside show lifecycle.",
             [ranged(kube("nodes_cordoned"), "{{cluster}}")],
             color=fixed(PLAIN),
             **_COUNT,
@@ -139,7 +139,7 @@ def _namespaces() -> list[Any]:
         ),
         grafana.time_series(
             "Pods by phase",
-            "Pods of the chosen namespaces. Many that failed or are unknown: look at the nodes first.",
+            "Pods of the chosen namespaces. Many that failed or are unknown: check the nodes first.",
             [ranged(f"sum by (phase) ({kube('pods', IN_NAMESPACE)})", "{{phase}}")],
             size=(8, 8),
             **_COUNT,
@@ -170,8 +170,8 @@ def _kueue() -> list[Any]:
     return [
         grafana.time_series(
             "Workloads that wait, by queue and status",
-            "Active: they will be tried; inadmissible: nothing that could change has changed since they were tried "
-            "last. Inadmissible for long: no flavour fits, or the quota is too small.",
+            "Active: they will be tried; inadmissible: they failed, and are not tried again until something changes. "
+            "Inadmissible for long: no flavour fits, or the quota is too small.",
             [ranged(kueue("pending_workloads"), f"{shown} {{{{status}}}}")],
             size=(8, 8),
             **_QUEUED,

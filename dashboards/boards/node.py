@@ -56,7 +56,7 @@ def _now() -> list[Any]:
     return [
         stat(
             "GPUs",
-            "GPUs that exporters tell of.",
+            "GPUs that exporters report.",
             [ranged(f"sum ({here('trackside:node:gpus')})")],
             color=fixed(PLAIN),
             decimals=0,

@@ -28,7 +28,7 @@ _COUNT: Final[dict[str, Any]] = {"unit": "locale", "decimals": 0, "min": 0}
 _SECONDS: Final[dict[str, Any]] = {"unit": "s", "decimals": 1, "min": 0}
 _UP: Final = grafana.value_map({"1": ("answers", GOOD), "0": ("does not answer", BAD)})
 OF_TRACKSIDE: Final = "and on (job, instance) last_over_time(trackside_build_info[1d])"
-"""What the server records of scrapes of Trackside, within a day."""
+"""Condition on series that the server records about scrapes of Trackside, within a day."""
 
 
 def pipeline(_: Mapping[str, tuple[float, ...]]) -> Json:
@@ -82,7 +82,7 @@ def _now() -> list[Any]:
         ),
         stat(
             "Silent sources",
-            f"Sources whose newest record is older than {STALE_S / 3600:g} hours. What they would tell is unknown "
+            f"Sources whose newest record is older than {STALE_S / 3600:g} hours. Their data are unknown "
             "from then on. Which: below; why: trackside doctor.",
             [ranged(f"sum by (cluster) ({lag} > bool {STALE_S:g})", "{{cluster}}")],
             size=(4, 4),
@@ -92,7 +92,7 @@ def _now() -> list[Any]:
         ),
         stat(
             "Loads that wait",
-            "Loads since the last computation: what they brought is in no number yet.",
+            "Loads since the last computation: their rows are in no number yet.",
             course("loads_waiting"),
             size=(4, 4),
             color=fixed(PLAIN),
@@ -137,7 +137,7 @@ def _sources() -> list[Any]:
     return [
         grafana.table(
             "Sources and their last load",
-            "One line a source: the age of its newest record, of its last load, and what came of the rows of that. "
+            "One line a source: the age of its newest record and of its last load, and the rows of that load. "
             "No new rows: they were there already (loading twice is loading once).",
             [rows(expr) for expr in columns.values()],
             size=(24, 9),

@@ -87,7 +87,7 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         grafana.time_series(
             "MTTF over time",
-            f"The MTTF of the chosen window, each time as of then, between the ends of its interval. {HISTORY}",
+            f"The MTTF of the chosen window, as of each moment, between the ends of its interval. {HISTORY}",
             [ranged(mttf_of(bound=bound), f"{{{{cluster}}}} {name}") for bound, name in _ENDS.items()],
             size=(12, 8),
             **_SECONDS,

@@ -1,4 +1,4 @@
-"""The SLA board: how does this month stand against each claim, and how much of the error budget is left?"""
+"""The SLA board: is each claim met this month, and how much of the error budget is left?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sla(targets: Mapping[str, tuple[float, ...]]) -> Json:
     return board(
         "Trackside: SLA month",
         UID,
-        "How does this month stand against each claim, and how much of the error budget is left?",
+        "Is each claim met this month, and how much of the error budget is left?",
         tags=("claims", "goodput", "sla"),
         variables=[
             chosen("cluster", "Cluster", "trackside_verdict"),
@@ -64,10 +64,10 @@ def verdict() -> str:
 def _verdicts() -> list[Any]:
     colours = {"supported": (1, GOOD), "undetermined": (0, MIDDLING), "refuted": (-1, BAD)}
     words = {
-        "supported": "All of what the number may be meets the target.",
-        "undetermined": "The target lies within what the number may be: evidence or events are missing. "
+        "supported": "The whole interval of the number meets the target.",
+        "undetermined": "The target lies within the interval of the number: evidence or events are missing. "
         "What would decide: trackside verify --explain.",
-        "refuted": "All of what the number may be misses the target: what was not observed is counted in its favour.",
+        "refuted": "The whole interval of the number misses the target, with all that is unobserved in its favour.",
     }
     return [
         *(
@@ -128,8 +128,8 @@ def _claims() -> Any:
     }
     return grafana.table(
         "Each claim, this month",
-        "What was promised, what was measured, and the ends that the verdict was found by, in the claim's own unit "
-        f"(a ratio of 0.96 is 96 %). {_OF_MONTH} No measured value: it is unknown, its ends are not. The arithmetic: "
+        "The promised value, the measured value, and the ends that decide the verdict, in the claim's own unit "
+        f"(a ratio of 0.96 is 96 %). {_OF_MONTH} Without a measured value only its ends are known. The arithmetic: "
         "trackside verify --explain.",
         [rows(expr) for expr in columns.values()],
         size=(24, 9),
@@ -147,7 +147,7 @@ def _course() -> list[Any]:
     return [
         grafana.time_series(
             "Verdicts over the month",
-            f"1 supported, 0 undetermined, -1 refuted: each claim, each time as of then. {HISTORY}",
+            f"1 supported, 0 undetermined, -1 refuted: each claim, as of each moment. {HISTORY}",
             [ranged(verdict(), "{{cluster}} {{claim}}")],
             size=(12, 8),
             unit="none",
@@ -159,8 +159,8 @@ def _course() -> list[Any]:
         ),
         grafana.time_series(
             "Measured over promised",
-            "What was measured of each claim, over what was promised; of claims of which less is better (time to "
-            f"restart) the inverse. At 1 the promise is kept, below it is not. Each time as of then. {HISTORY}",
+            "Measured over promised value of each claim; the inverse for claims of which less is better (time to "
+            f"restart). At 1 the promise is kept, below it is not. As of each moment. {HISTORY}",
             [
                 ranged(_over_promised("at_least"), "{{cluster}} {{claim}}"),
                 ranged(_over_promised("at_most"), "{{cluster}} {{claim}}"),
@@ -182,7 +182,7 @@ def _over_promised(direction: str) -> str:
 
 
 def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
-    """What may be lost this month, and how much of it is: of the strictest claim on goodput, or of all that is lost."""
+    """The error budget of this month and its lost part, by the strictest claim on goodput, or all lost time."""
     promised = max(targets.get("goodput_allocated", (1.0,)))
     budget = 1 - promised
     allocated = f"sum by (cluster) ({exported('gpu_seconds', state='allocated', **MONTH)})"
@@ -196,8 +196,8 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
     return [
         stat(
             "Budget burnt, at least",
-            f"{goal}Of what may be lost, how much is, even if all unobserved time was productive. Above 100 %: the "
-            "claim cannot hold for the time so far.",
+            f"{goal}The share of this budget that is lost, even if all unobserved time was productive. Above 100 %: "
+            "the claim cannot hold for the time so far.",
             [ranged(known_now(burnt["at least"]), "{{cluster}}")],
             size=(6, 8),
             thresholds=steps(GOOD, (0.75, MIDDLING), (1, BAD)),
@@ -205,7 +205,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         stat(
             "GPU-hours over the budget, at least",
-            f"{goal}GPU-hours that were lost beyond that, of the allocated ones; below 0: what is left of it.",
+            f"{goal}Allocated GPU-hours that were lost beyond this budget; below 0: the part of it that is left.",
             [ranged(f"{known_now(_over(lost['at least'], budget, allocated))}", "{{cluster}}")],
             size=(6, 8),
             thresholds=steps(GOOD, (0, BAD)),
@@ -216,8 +216,8 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         grafana.time_series(
             "Budget burnt over the month",
-            f"{goal}Both ends of what is burnt, and the share of the month that is over: above that line it burns too "
-            f"fast. {HISTORY}",
+            f"{goal}Both ends of the burnt share, and the share of the month that is over: above that line it burns "
+            f"too fast. {HISTORY}",
             [
                 *(ranged(expr, f"{{{{cluster}}}} {called}") for called, expr in burnt.items()),
                 ranged(f"max by (cluster) ({_elapsed()})", "{{cluster}} month over"),

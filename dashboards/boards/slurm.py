@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UID: Final = "trackside-slurm"
 
 OUT: Final = "drained|draining|down|fail|error|not_responding"
-"""States in which a node takes no job although somebody could repair it."""
+"""States in which a node takes no job and may need a repair."""
 
 BASE: Final = "allocated|mixed|idle|down|error|unknown|future"
 """The states of which a node has exactly one."""
@@ -30,7 +30,7 @@ DBD_QUEUE: Final = (1_000.0, 10_000.0)
 """Messages to slurmdbd from which it lags, and from which accounting may be lost."""
 
 UNTOLD: Final = "no exporter of Slurm"
-NOT_ALL: Final = "this exporter does not tell"
+NOT_ALL: Final = "not reported by this exporter"
 _COUNT: Final[dict[str, Any]] = {"unit": "locale", "decimals": 0, "min": 0, "no_value": UNTOLD}
 _STACK: Final[dict[str, Any]] = {"fillOpacity": 60, "lineWidth": 1, "stacking": {"group": "A", "mode": "normal"}}
 
@@ -113,7 +113,7 @@ def _now() -> list[Any]:
         stat(
             "Last scheduling cycle",
             "Time that the main scheduler's last pass over the queue took, as sdiag has it. Jobs start, and RPCs are "
-            "answered, in between. Long cycles: look at the RPCs below, and at sched_max_job_start, "
+            "answered, in between. Long cycles: check the RPCs below, sched_max_job_start and "
             "default_queue_depth.",
             [ranged(of("scheduler_cycle_last_s"), "{{cluster}}")],
             thresholds=steps(GOOD, (SLOW_CYCLE_S[0], MIDDLING), (SLOW_CYCLE_S[1], BAD)),
@@ -134,8 +134,8 @@ def _states() -> list[Any]:
     return [
         grafana.time_series(
             "Nodes by state",
-            "Nodes by their base state, over the chosen clusters. What they are besides (drained, reserved, ...) is "
-            "not stacked: it would count them twice.",
+            "Nodes by their base state, over the chosen clusters. Further states (drained, reserved, ...) are "
+            "not stacked: nodes would count twice.",
             [
                 ranged(
                     f"sum by (state) ({_in_states('nodes', BASE)})",
@@ -160,8 +160,8 @@ def _states() -> list[Any]:
         ),
         grafana.time_series(
             "Jobs by state",
-            "Jobs that wait, run, start and end, over the chosen clusters. What has ended counts until slurmctld "
-            "forgets it (MinJobAge).",
+            "Jobs that wait, run, start and end, over the chosen clusters. Ended jobs count until slurmctld "
+            "purges them (MinJobAge).",
             [ranged(f"sum by (state) ({_in_states('jobs', '.+')})", "{{state}}")],
             size=(8, 8),
             **_COUNT,
@@ -182,8 +182,8 @@ def _partitions() -> list[Any]:
     return [
         grafana.table(
             "Partitions",
-            "One line a partition. A node in several partitions counts in each. An empty cell is what the exporter "
-            "does not tell: Slinky's has no GPUs, SUNK's no nodes by partition.",
+            "One line a partition. A node in several partitions counts in each. An empty cell: the exporter does "
+            "not report it: Slinky's has no GPUs, SUNK's no nodes by partition.",
             [rows(of(name, chosen_ones, by=by)) for name in columns.values()],
             size=(12, 8),
             transformations=grafana.lines_of(columns, "cluster", "partition"),
@@ -227,7 +227,7 @@ def _controller() -> list[Any]:
         grafana.time_series(
             "Queues of the schedulers",
             "Jobs in the main scheduler's and the backfill scheduler's queue, and how deep the latter looks on "
-            "average. Far less deep than its queue: what is behind is not considered (bf_max_job_test).",
+            "average. Far less deep than its queue: the jobs behind are not considered (bf_max_job_test).",
             [
                 ranged(of("scheduler_queue_jobs"), "{{cluster}} main"),
                 ranged(of("backfill_queue_jobs"), "{{cluster}} backfill"),
@@ -255,18 +255,18 @@ def _controller() -> list[Any]:
         grafana.time_series(
             "RPCs, by type",
             "RPCs that slurmctld answers, the ten most frequent types. A flood of one type comes from a script that "
-            "polls: sdiag names the user. Empty with Slinky's exporter and slurmctld's own metrics, which tell of no "
-            "RPC.",
+            "polls: sdiag names the user. Empty with Slinky's exporter and slurmctld's own metrics, which report no "
+            "RPCs.",
             [ranged(most(10, of("rpcs_per_s", by="cluster, message_type")), "{{cluster}} {{message_type}}")],
             size=(6, 7),
             unit="reqps",
             decimals=1,
             min=0,
-            no_value="this exporter tells of no RPC",
+            no_value="this exporter reports no RPCs",
         ),
         grafana.time_series(
             "Mean time of an RPC, by type",
-            "Time that slurmctld takes for an RPC, the ten slowest types. Empty where the exporter tells of no RPC, "
+            "Time that slurmctld takes for an RPC, the ten slowest types. Empty where the exporter reports no RPCs, "
             "as above.",
             [
                 ranged(
@@ -282,7 +282,7 @@ def _controller() -> list[Any]:
             unit="s",
             decimals=3,
             min=0,
-            no_value="this exporter tells of no RPC",
+            no_value="this exporter reports no RPCs",
         ),
     ]
 

@@ -49,7 +49,7 @@ def stragglers(_: Mapping[str, tuple[float, ...]]) -> Json:
     return board(
         "Trackside: stragglers and anomalies",
         UID,
-        "Which GPU, node or port is slower than its peers, and what do others wait for it?",
+        "Which GPU, node or port is slower than its peers, and how long do others wait for it?",
         tags=("anomalies", "gpu", "stragglers"),
         variables=[
             chosen("cluster", "Cluster", "trackside:job:gpus"),
@@ -75,7 +75,7 @@ def _now() -> list[Any]:
         stat(
             "Slow nodes",
             f"Nodes whose lowest GPU clock is below {SLOW:.0%} of that of the middle node of their job: all ranks "
-            "wait for them. Which: below. What is tested for chance: trackside show anomalies.",
+            "wait for them. Which: below. Tested against chance: trackside show anomalies.",
             [
                 ranged(
                     f"count by (cluster) ({clock(f' < {SLOW}')}) or 0 * max by (cluster) ({_own_clock()})",
@@ -132,15 +132,15 @@ def _peers() -> list[Any]:
         grafana.time_series(
             "Lowest clock over the middle, by node",
             "The lowest GPU clock of a node over that of the middle node of its job, of the ten slowest nodes. A "
-            "line that steps down and stays is a node to drain: power brake, thermal slowdown, a clock that somebody "
-            "set.",
+            "line that steps down and stays is a node to drain: power brake, thermal slowdown, a clock that was "
+            "set by hand.",
             [ranged(least(10, clock()), "{{cluster}} {{run}} {{node}}")],
             size=(12, 9),
             **{**_RATIO, "custom": {"axisSoftMin": 0.8, "axisSoftMax": 1.0}},
         ),
         grafana.table(
             "Nodes against the middle node of their job",
-            "One line a node, the slowest first. Click a node for its GPUs, a run for what it lost.",
+            "One line a node, the slowest first. Click a node for its GPUs, a run for its losses.",
             [rows(expr) for expr in columns.values()],
             size=(12, 9),
             transformations=grafana.lines_of(columns, "cluster", "node", "run", "job_id"),
@@ -216,7 +216,7 @@ def _found() -> list[Any]:
             unit="short",
             decimals=1,
             min=0,
-            no_value="no rank times, or nobody waited",
+            no_value="no rank times, or no rank waited",
             transformations=[
                 grafana.organize(
                     {"cluster": "cluster", "run": "run", "cause": "cause", "nodes": "nodes", "Value": "GPU-hours"}
@@ -239,7 +239,7 @@ def _found() -> list[Any]:
         grafana.table(
             "Last XIDs",
             "The last error of each GPU whose driver has reported one since it was loaded: trackside show health "
-            "says what to do about it.",
+            "has the advice.",
             [rows(f"max by (cluster, node, gpu) ({_gpu('last_xid')})")],
             size=(6, 8),
             transformations=[grafana.organize({"cluster": "cluster", "node": "node", "gpu": "gpu", "Value": "XID"})],

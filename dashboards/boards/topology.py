@@ -59,7 +59,7 @@ def _room() -> list[Any]:
     return [
         stat(
             "Idle nodes",
-            "Nodes in service that nobody holds at the end of the data. Which and since when: trackside show nodes.",
+            "Nodes in service that no job holds at the end of the data. Which and since when: trackside show nodes.",
             [ranged(known_now(idle), "{{cluster}}")],
             size=(6, 4),
             color=fixed(PLAIN),
@@ -67,7 +67,7 @@ def _room() -> list[Any]:
         ),
         stat(
             "Most idle nodes in one block",
-            "The largest job that could start without leaving a block has as many nodes.",
+            "Nodes of the largest job that could start within one block.",
             [ranged(known_now(largest), "{{cluster}}")],
             size=(6, 4),
             color=fixed(PLAIN),
@@ -84,7 +84,7 @@ def _room() -> list[Any]:
         stat(
             "Attempts in the least blocks",
             "Of the attempts on several nodes whose places are known, the share that lay in the least number of blocks "
-            "that would do. Low: the scheduler does not know the topology, or blocks are in pieces.",
+            "that would do. Low: the scheduler has no topology configured, or blocks are in pieces.",
             [ranged(_least(), "{{cluster}}")],
             size=(6, 4),
             color=fixed(PLAIN),
@@ -115,7 +115,7 @@ def _segments() -> list[Any]:
         ),
         grafana.time_series(
             "Idle segments over time, by nodes of a segment",
-            f"Segments that idle nodes make, each time as of then. {HISTORY}",
+            f"Segments that idle nodes make, as of each moment. {HISTORY}",
             [ranged(idle, "{{cluster}} {{nodes}} nodes")],
             size=(14, 9),
             **_COUNT,
@@ -147,7 +147,7 @@ def _blocks() -> list[Any]:
         ),
         grafana.bar_gauge(
             "Idle nodes, by block",
-            "Nodes that nobody holds: the twenty blocks with most.",
+            "Nodes that no job holds: the twenty blocks with most.",
             [instant(f"sort_desc(topk(20, {nodes('idle')} > 0))", "{{cluster}} {{block}}")],
             size=(5, 10),
             color=fixed(palette.swatch("no_demand").colour),
@@ -163,7 +163,7 @@ def _blocks() -> list[Any]:
         ),
         grafana.time_series(
             "Nodes by state",
-            f"Nodes of the chosen blocks, each time as of then. {HISTORY}",
+            f"Nodes of the chosen blocks, as of each moment. {HISTORY}",
             [ranged(f"sum by (state) ({exported('block_nodes', but=_IN_BLOCK)})", "{{state}}")],
             size=(12, 8),
             custom={"fillOpacity": 70, "lineWidth": 0, "stacking": {"group": "A", "mode": "normal"}},
@@ -194,7 +194,7 @@ def _placement() -> list[Any]:
         ),
         grafana.time_series(
             "Share in the least blocks, over time",
-            f"As above, of the chosen window, each time as of then. {HISTORY}",
+            f"As above, of the chosen window, as of each moment. {HISTORY}",
             [ranged(_least(), "{{cluster}}")],
             size=(14, 7),
             **_RATIO,

@@ -1,1 +1,1 @@
-"""Grafana boards that ask published tables by SQL, one a file; `dashboards.build` finds them."""
+"""Grafana boards that query published tables by SQL, one a file; `dashboards.build` finds them."""

@@ -1,4 +1,4 @@
-"""The SQL board of GPU-time: where it went, whose it was, what stands behind the headline numbers, as known today."""
+"""The SQL board of GPU-time: where it went, whose it was, the evidence of the headline numbers, as known today."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def gpu_time(targets: Mapping[str, tuple[float, ...]]) -> Json:
     return board(
         "Trackside SQL: GPU time as known today",
         UID,
-        "Where did GPU-time go, whose was it, and what stands behind the headline numbers, as known today?",
+        "Where did GPU-time go, whose was it, and what are the headline numbers made of, as known today?",
         tags=("duckdb", "goodput", "sla"),
         source=source(),
         variables=[

@@ -84,7 +84,7 @@ def _counts() -> list[Any]:
         counted(
             "Time to recover",
             "Mean time from an interruption until the run was as far as before, of the restarts that have run logs or "
-            "checkpoints to tell it. Of all users.",
+            "checkpoints to show it. Of all users.",
             of_restarts,
             width=6,
             unit="s",
@@ -167,7 +167,7 @@ LIMIT 50""",
         table(
             "Restarts by cause",
             "Mean times after an interruption: until it was seen, in the queue, until the job ran again, until the "
-            "first step, until it was as far as before. An empty cell: no record tells. Of all users.",
+            "first step, until it was as far as before. An empty cell: no record of it. Of all users.",
             f"""\
 SELECT cluster, cause, COUNT(*) AS "restarts", AVG(time_to_detect_s) AS "detect", AVG(queue_s) AS "queue",
     AVG(time_to_job_restart_s) AS "job restart", AVG(time_to_first_step_s) AS "first step",
@@ -181,7 +181,7 @@ LIMIT 50""",
         ),
         table(
             "Newest interruptions",
-            "The newest 200, with what is known of each and by which evidence.",
+            "The newest 200, each with its cause and evidence.",
             f"""\
 SELECT i.ended_at AS "time", i.cluster, i.run, r."user", i.class, i.cause, i.node, i.gpus AS "GPUs", i.evidence,
     i.detail
