@@ -1,4 +1,4 @@
-"""What boards mark on their time axes: incidents, nodes that went out of service, interruptions, verdicts.
+"""Events that boards mark on their time axes: incidents, nodes that went out of service, interruptions, verdicts.
 
 An event's series has the time of the event as its value, so it is marked when it happened, however late it was known.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OF_PROMETHEUS: Final = frozenset(("expr", "step", "tagKeys", "textFormat", "titleFormat", "useValueForTime"))
 """Keys that Grafana's Prometheus data source reads from an annotation. Grafana's schema, which is that of all data
-sources, does not know them."""
+sources, lacks them."""
 
 
 def marks() -> Json:

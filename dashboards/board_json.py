@@ -75,13 +75,13 @@ def name_of_annotation(annotation: Json) -> str:
 
 
 def source_of(board: Json) -> Json:
-    """The data source that the board's variable is for: Prometheus, if it is for none that we know."""
+    """The data source of the board's variable; Prometheus, if the variable is for an unknown one."""
     types = [each.get("query") for each in board["templating"]["list"] if each.get("type") == "datasource"]
     return SOURCES.get(str(types[0]) if types else "", SOURCES["prometheus"])
 
 
 def asks_sql(board: Json) -> bool:
-    """Whether the board asks DuckDB."""
+    """Whether the board queries DuckDB."""
     return source_of(board) == DUCKDB
 
 
@@ -91,7 +91,7 @@ def is_query(variable: Json) -> bool:
 
 
 def queries_of(board: Json) -> Iterator[tuple[str, str]]:
-    """The PromQL of a board's panels and annotations, with where it stands."""
+    """Pairs of place and PromQL of a board's panels and annotations."""
     for panel in [] if asks_sql(board) else panels(board):
         yield from ((title_of(panel), str(target.get("expr", ""))) for target in panel.get("targets", ()))
     yield from (

@@ -60,7 +60,7 @@ OBJECTS = ("kubernetes/boards.yaml", "kubernetes/rules.yaml")
 
 SQL_FOLDER = "sql-boards"
 SQL_SOURCE = "provisioning/duckdb/trackside.yaml"
-"""The boards that ask by SQL, and their data source: for a Grafana with the DuckDB plugin alone."""
+"""The boards that query by SQL, and their data source: for a Grafana with the DuckDB plugin alone."""
 
 
 def build(

@@ -1,9 +1,9 @@
-"""What `trackside`'s `/metrics` exports, read by the exporter, the reference, the boards, their checks and their tests.
+"""Families of `trackside`'s `/metrics`, read by the exporter, the reference, the boards, their checks and their tests.
 
-The families of ratios come from the entries of their metrics, the others stand here. All are gauges: accounting gets
-corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1, bounded labels. What cannot be
-told is not exported at all: no NaN, no 0 in its place. Prometheus stamps a sample with the time of its scrape and never
-changes it, so history there is "as computed at the time"; every help text has that.
+The families of ratios come from the entries of their metrics, the others are defined here. All are gauges: accounting
+gets corrected, so a sum may fall, which a counter must never do. Base units, ratios 0 to 1, bounded labels. An unknown
+value is not exported at all: no NaN, no 0 in its place. Prometheus stamps a sample with the time of its scrape and
+never changes it, so history there is "as computed at the time"; every help text has that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GPU_STATES = ("allocated", "idle", "unavailable", "unknown")
 """Values of the label `state` of GPUs and GPU-time, as in the ledger."""
 
 NOT_COSTLY = "Unobserved time (unattributed, unknown), other_work and no_demand are not in it."
-"""What is neither productive nor among them."""
+"""Note on the categories that are neither productive nor among them."""
 
 MAX_RUNS = 200
 """Most runs with series of their own: those that run, then those that ended last."""
@@ -134,7 +134,7 @@ CAPACITY_BY_ACCOUNTING = _family(
     "capacity_by_accounting_ratio",
     "cluster window",
     "ratio",
-    "Share of all GPU-time there was on nodes that are in no inventory, only in accounting: their GPUs are taken "
+    "Share of all GPU-time on nodes that are in no inventory, only in accounting: their GPUs are taken "
     "to be the most that jobs held there at once. 1: no inventory was read.",
 )
 MTTF = _family(
@@ -154,7 +154,7 @@ FAILURE_EXPOSURE = _family(
     "failure_exposure_gpu_seconds",
     "cluster window",
     "gpu_seconds",
-    "GPU-time of all attempts, censored ones included: what failures are counted over.",
+    "GPU-time of all attempts, censored ones included: the exposure of the failures.",
 )
 RESTART = _family(
     "restart_seconds",
@@ -186,7 +186,7 @@ EVIDENCE = _family(
     "evidence_ratio",
     "cluster window evidence",
     "ratio",
-    "Share of allocated GPU-time by how it is known: log, telemetry, accounting, assumed.",
+    "Share of allocated GPU-time by its evidence: log, telemetry, accounting, assumed.",
 )
 GPUS = _family(
     "gpus",
@@ -206,14 +206,14 @@ CLAIM_TARGET = _family(
     "claim_target",
     "cluster claim metric unit direction",
     "of_claim",
-    "What a claim promises, in its own unit: at least or at most so much.",
+    "Value that a claim promises, in its own unit; direction: at least or at most.",
     direction=("at_least", "at_most"),
 )
 CLAIM_VALUE = _family(
     "claim_value",
     "cluster window claim unit bound",
     "of_claim",
-    "What was measured of a claim, in its own unit; lower and upper: the ends that its verdict was found by.",
+    "Measured value of a claim, in its own unit; lower and upper: the ends that decide its verdict.",
 )
 WASTE = _family(
     "waste_gpu_seconds",
@@ -264,7 +264,7 @@ EVENT = _family(
     "event_timestamp_seconds",
     "cluster kind node what started_at",
     "timestamp_seconds",
-    "When something happened that may explain a number: an incident of a node's hardware, a node that went out of "
+    "Time of an event that may explain a number: an incident of a node's hardware, a node that went out of "
     f"service, an attempt that infrastructure interrupted. Of the last {EVENT_DAYS} days of data, at most "
     f"{MAX_EVENTS} of a kind, the latest.",
     kind=EVENT_KINDS,
@@ -352,7 +352,7 @@ LOADS_WAITING = _family(
     "loads_waiting",
     "cluster",
     "count",
-    "Loads since the last computation: what they brought is in no number yet.",
+    "Loads since the last computation: their rows are in no number yet.",
 )
 ROWS_REJECTED = _family(
     "rows_rejected",

@@ -41,14 +41,14 @@ DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 """The data source of every panel and query: the board's variable, never a server's own id."""
 
 DUCKDB: Json = {"type": "motherduck-duckdb-datasource", "uid": "${duckdb_datasource}"}
-"""The same of boards that ask published tables by SQL. Its variable has another name, so that a link between boards of
-both kinds never takes one for the other."""
+"""The same of boards that query published tables by SQL. Its variable has another name, so that a link between
+boards of both kinds never takes one for the other."""
 
 SOURCES: Mapping[str, Json] = {each["type"]: each for each in (DATASOURCE, DUCKDB)}
 """Data sources by the type that a board's variable names."""
 
 FORMATS: Mapping[str, int] = {"time_series": 0, "table": 1}
-"""What the rows of a SQL query are, as the plugin's backend counts it."""
+"""Formats of the rows of a SQL query, as the plugin's backend numbers them."""
 
 DEAD = frozenset(
     ("ae3e-plotly-panel", "flant-statusmap-panel", "grafana-piechart-panel", "grafana-worldmap-panel", "graph",
@@ -258,7 +258,7 @@ def data_link(title: str, url: str) -> Json:
 
 
 def value_map(meanings: Mapping[str, tuple[str, str]]) -> Json:
-    """What single values mean: text and colour by value."""
+    """Meanings of single values: text and colour by value."""
     options = {
         value: {"index": index, "text": text, "color": color}
         for index, (value, (text, color)) in enumerate(meanings.items())
@@ -326,7 +326,7 @@ def flow(panels: Sequence[Any]) -> list[Any]:
 
 
 class _PanelLayout:
-    """Where the next panel goes."""
+    """Position of the next panel."""
 
     def __init__(self) -> None:
         self.x = self.y = self.height = 0

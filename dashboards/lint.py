@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong.
+    """A mistake in a board.
 
     Attributes:
         board: its uid.
@@ -55,8 +55,8 @@ def lint(
         boards: as read from JSON.
         parse: parses PromQL and raises ValueError where it cannot; None leaves the grammar unchecked.
         beside: of boards that a person made or edited, the uids of the boards that there are besides; such a board may
-            have its own uid, be editable, show what it likes how it likes, and ask for series of the site's own. None:
-            the boards are Trackside's, and follow its rules.
+            have its own uid, be editable, have any panels and styles, and query series of the site's own. None: the
+            boards are Trackside's, and follow its rules.
     """
     findings = []
     for board in boards:
@@ -77,7 +77,7 @@ def lint(
 
 
 def _problems(rule: Rule, board: Json) -> list[tuple[str, str]]:
-    """What a rule finds. A rule that fails on JSON that is no board's gives a finding in place of a traceback."""
+    """Findings of a rule. A rule that fails on JSON that is no board's gives a finding in place of a traceback."""
     try:
         return list(rule(board))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -85,7 +85,7 @@ def _problems(rule: Rule, board: Json) -> list[tuple[str, str]]:
 
 
 def left_out() -> list[str]:
-    """What is not checked here, and what would check it."""
+    """Checks that are not made here, and what would make them."""
     missing = ["the grammar of queries (Trackside's own tests parse them)"]
     if util.find_spec("jsonschema") is None:
         missing.append("Grafana's JSON schema (pip install jsonschema)")
@@ -146,7 +146,7 @@ RULES_OF_ANY: Mapping[str, Rule] = {
 
 
 def _together(boards: Sequence[Json], beside: Sequence[str]) -> list[Finding]:
-    """What is wrong with boards next to each other: a uid twice, a link to a board that is not there."""
+    """Mistakes between boards: a uid twice, a link to a board that does not exist."""
     uids = [str(board.get("uid")) for board in boards]
     findings = [Finding(uid, "board", "unique_uids", "another board has this uid") for uid in _twice(uids)]
     for board, uid in zip(boards, uids, strict=True):

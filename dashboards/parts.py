@@ -1,4 +1,4 @@
-"""What boards share: their frame, variables, and links between them and into the explorer."""
+"""Parts that boards share: their frame, variables, and links between them and into the explorer."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from dashboards.grafana import Json
 
 EXPLORER_URL: Final = "http://127.0.0.1:8050"
-"""Where the explorer listens by default; the board's text box changes it."""
+"""Address of the explorer by default; the board's text box changes it."""
 
 _CELL: Final = "${{__data.fields.{}:percentencode}}"
 _CLUSTER: Final = f"var-cluster={_CELL.format('cluster')}"
 _KEPT: Final = "var-datasource=${datasource}&var-explorer_url=${explorer_url:percentencode}&${__url_time_range}"
-"""What goes along to another board: data source, explorer and time range."""
+"""Parameters of a link to another board: data source, explorer and time range."""
 
 RUN_URL: Final = f"${{explorer_url:raw}}/run?cluster={_CELL.format('cluster')}&id={_CELL.format('run')}"
-"""Where the explorer shows the run of a table's row."""
+"""Address of the explorer's page about the run of a table's row."""
 
 EXPLORER_RANGE: Final = "since=${__from:date:iso}&until=${__to:date:iso}&clusters=${cluster:percentencode}"
-"""What goes along to the explorer: the time range and the clusters of the board."""
+"""Parameters of a link to the explorer: the time range and the clusters of the board."""
 
 EXPLORER_PAGES: Final = {
     "trackside-efficiency": "people",

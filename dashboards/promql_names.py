@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExpressionNames:
-    """What an expression names: metrics with the labels matched on them, labels of groupings and joins, new ones."""
+    """Names in an expression: metrics with the labels matched on them, labels of groupings and joins, new ones."""
 
     matched: tuple[tuple[str, frozenset[str]], ...]
     grouped: frozenset[str]

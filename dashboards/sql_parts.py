@@ -1,7 +1,7 @@
-"""What SQL boards share: variables, conditions on them, links. Their tables are those of `queries.published`.
+"""Parts that SQL boards share: variables, conditions on them, links. Their tables are those of `queries.published`.
 
 A variable goes into SQL as `${name:sqlstring}` alone, which Grafana quotes and escapes, and Grafana's own times as a
-text of digits: nothing that somebody writes into the address of a board becomes SQL.
+text of digits: no text in the address of a board becomes SQL.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Grafana's sidecar (Helm value sidecar.dashboards.enabled) loads each of
 """
 
 OF_RULES: Final = """\
-Prometheus' operator loads these; where its ruleSelector wants a label
+Prometheus' operator loads these; where its ruleSelector needs a label
 # (kube-prometheus-stack: release), add it.
 """
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dashboards.grafana import Json
 
 Kind = Literal["new", "changed", "unchanged", "edited", "provisioned"]
-"""What a push does to a board: make it, replace it, or nothing: it is the same, a person edited it there, or Grafana
-reads it from files."""
+"""Effect of a push on a board: it is made, replaced, or left: because it is the same, was edited in Grafana, or is read
+from files."""
 
 FOLDER: Final = "trackside"
 """Uid of the folder for boards that are new."""
@@ -35,7 +35,7 @@ OF_THE_SERVER: Final = frozenset({"id", "version", "iteration"})
 
 @dataclass(frozen=True)
 class BoardChange:
-    """What a push means for one board.
+    """Effect of a push on one board.
 
     Attributes:
         board: as built.
@@ -58,7 +58,7 @@ class BoardChange:
 
 
 def changes(grafana: Grafana, boards: Iterable[Json], *, folder: str = FOLDER) -> Iterator[BoardChange]:
-    """What pushing these boards would do, one after the other; nothing is changed.
+    """Effects of pushing these boards, one after the other; nothing is changed.
 
     Args:
         grafana: the server.
@@ -103,7 +103,7 @@ def fingerprint(board: Json) -> str:
 
 
 def _kind(grafana: Grafana, board: Json, there: Json, *, provisioned: bool) -> Kind:
-    """What happens to a board that is there; Grafana may have migrated what we sent, so our message decides first."""
+    """Effect on an existing board; Grafana may have migrated the JSON that we sent, so our message decides first."""
     if fingerprint(there) == fingerprint(board):
         return "unchanged"
     if provisioned:

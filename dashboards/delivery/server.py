@@ -64,7 +64,7 @@ class Grafana:
         return found
 
     def last_message(self, uid: str) -> str:
-        """What was said when the newest version of a board was saved; empty where nothing is known of it."""
+        """The message of the newest version of a board; empty if there is none."""
         found = self._send("GET", f"/api/dashboards/uid/{uid}/versions?limit=1", missing=True)
         versions = found.get("versions", []) if isinstance(found, dict) else found  # a plain list until Grafana 10
         return str(versions[0].get("message", "")) if versions else ""
@@ -75,7 +75,7 @@ class Grafana:
         Args:
             board: as built.
             folder: uid of its folder; empty: the top level.
-            message: what is said of this version.
+            message: the message of this version.
             version: the version that it replaces, so that a change made meanwhile is not lost; None: it is new.
         """
         content = {**board, "id": None} | ({} if version is None else {"version": version})
@@ -113,14 +113,14 @@ class Grafana:
             return answer.json()
         except ValueError:
             raise ServerDownError(
-                self.url, f"does not answer as a Grafana: {answer.text[:MAX_TEXT]!r}", IS_IT_THERE
+                self.url, f"does not respond like Grafana: {answer.text[:MAX_TEXT]!r}", IS_IT_THERE
             ) from None
 
     def _refused(self, answer: requests.Response) -> Exception:
         text = _message(answer)
         if answer.is_redirect:
             target = without_secrets(requests.compat.urljoin(self.url, answer.headers.get("Location", "")))
-            return BoardError(f"{self.url} sends us on to {target}; give the address where Grafana itself answers")
+            return BoardError(f"{self.url} redirects to {target}; give the address of Grafana itself")
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
             return BoardError(f"{self.url} does not accept the token (HTTP 401: {text})")
         if answer.status_code == HTTPStatus.FORBIDDEN:
@@ -136,7 +136,7 @@ def _keep_our_header(request: requests.PreparedRequest) -> requests.PreparedRequ
 
 
 def _message(answer: requests.Response) -> str:
-    """What Grafana says of a failure, else the beginning of the text."""
+    """Grafana's message about a failure, else the beginning of the text."""
     try:
         content = answer.json()
     except ValueError:

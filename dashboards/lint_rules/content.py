@@ -1,4 +1,4 @@
-"""What a board asks: its queries, its variables, the metrics, labels and tables that they name."""
+"""Rules on the content of a board: its queries, its variables, the metrics, labels and tables that they name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def targets(board: Json) -> Problems:
             if target.get("format") == "table" and not target.get("instant"):
                 yield (
                     title_of(each),
-                    f"query {target.get('refId')} makes a table of every moment: ask for an instant",
+                    f"query {target.get('refId')} makes a table of every moment: make it an instant query",
                 )
 
 
@@ -86,7 +86,7 @@ def exported_metrics(board: Json, *, others: bool = False) -> Problems:
 
     Args:
         board: the board.
-        others: whether it may ask for series that are not Trackside's, of which nothing is known here.
+        others: whether it may query series that are not Trackside's; these are not checked.
     """
     if asks_sql(board):
         return
@@ -140,7 +140,7 @@ def exported_values(board: Json) -> Problems:
 
 
 def _unknown(expr: str, shown: Iterable[str]) -> Iterator[str]:
-    """What an expression names that is not exported; `shown` are labels that are read from its result."""
+    """Names in an expression that are not exported; `shown` are labels that are read from its result."""
     read = names(interpolated(expr))
     allowed = set(SERVER_LABELS) | read.made
     for metric, labels in read.matched:
@@ -159,7 +159,7 @@ def rates(board: Json) -> Problems:
     for where, expr in queries_of(board):
         for function, inside in re.findall(r"\b(rate|irate|increase)\s*\(([^()]*)", expr):
             if any(metric in BY_NAME for metric, _ in names(inside).matched):
-                yield where, f"{function}() of a gauge says nothing: gauges fall when accounting is corrected"
+                yield where, f"{function}() of a gauge has no meaning: gauges fall when accounting is corrected"
             if "[$__rate_interval]" not in inside:
                 yield where, f"{function}() over a fixed window: use $__rate_interval"
 

@@ -1,4 +1,4 @@
-"""What a board looks like: Grafana's schema, identity, grid, display, units, data source, links to hosts."""
+"""Rules on the form of a board: Grafana's schema, identity, grid, display, units, data source, links to hosts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def known(name: str) -> Any:
 
 
 def strict_schema(board: Json) -> Problems:
-    """Grafana's own schema: no key that it does not know, no value of another type; of panels their plugin's too."""
+    """Grafana's own schema: no unknown key, no value of another type; of panels their plugin's too."""
     if util.find_spec("jsonschema") is None:
         return
     yield from (("board", problem) for problem in _against(known("dashboard"), _without_prometheus_keys(board)))
@@ -68,7 +68,7 @@ def strict_schema(board: Json) -> Problems:
 
 
 def _without_prometheus_keys(board: Json) -> Json:
-    """The board without what of its annotations only the data source knows, as `annotations.OF_PROMETHEUS` explains."""
+    """The board without the annotation keys of the data source alone, as `annotations.OF_PROMETHEUS` explains."""
     listed = [{key: each[key] for key in each.keys() - OF_PROMETHEUS} for each in annotations_of(board)]
     return {**board, "annotations": {**as_object(board.get("annotations")), "list": listed}}
 
@@ -148,7 +148,7 @@ def complete_display(board: Json) -> Problems:
 
 
 def valid_ids(board: Json) -> Problems:
-    """Units and transformations that Grafana knows: it ignores others without a word."""
+    """Units and transformations that Grafana has: it ignores others without a message."""
     for each in panels(board):
         units = [
             fields_of(each).get("unit"),
@@ -184,7 +184,7 @@ def data_source(board: Json) -> Problems:
     sources = [each for each in board["templating"]["list"] if each.get("type") == "datasource"]
     named = as_object(source_of(board))["uid"].strip("${}")
     if [(each.get("name"), each.get("label")) for each in sources] != [(named, "Data source")]:
-        yield "variables", f'want one variable of type datasource, named "{named}", labelled "Data source"'
+        yield "variables", f'needs one variable of type datasource, named "{named}", labelled "Data source"'
     queries = [("variable " + str(each.get("name")), each) for each in board["templating"]["list"] if is_query(each)]
     queries += [(name_of_annotation(each), each) for each in annotations_of(board)]
     queries += [(title_of(panel), each) for panel in panels(board) for each in (panel, *panel.get("targets", ()))]

@@ -1,6 +1,6 @@
-"""Alert rules on what costs GPU-hours: each says what is wrong, for how long, and what to do.
+"""Alert rules on losses of GPU-hours: each has the fault, its duration, and what to do.
 
-Every alert has a section in the manual (`app/docs/how-to/alerts.md`): what to look at, with which command, and what
+Every alert has a section in the manual (`app/docs/how-to/alerts.md`): what to check, with which command, and what
 ends it. Thresholds on headline numbers are the claims', as on the boards.
 """
 
@@ -61,7 +61,7 @@ class Alert:
         name: of the alert, and of its section in the manual.
         expr: its result are the things that are wrong.
         lasts: how long it must hold, in Prometheus' words.
-        severity: critical where GPUs stand still until somebody acts.
+        severity: critical where GPUs are lost until a person acts.
         summary: one line, with labels and value of the thing.
         cost: what it costs, and why that is so.
     """
@@ -116,7 +116,7 @@ def _of_jobs() -> Iterator[Alert]:
 
 def _of_nodes() -> Iterator[Alert]:
     for severity, name, does in (
-        ("critical", "TracksideXidCritical", "stands for a GPU that needs a reset or a repair"),
+        ("critical", "TracksideXidCritical", "means that the GPU needs a reset or a repair"),
         ("warning", "TracksideXidWarning", "may have ended the job that ran there"),
     ):
         codes = [each.code for each in XIDS if each.severity == severity]
@@ -134,7 +134,7 @@ def _of_nodes() -> Iterator[Alert]:
         "0m",
         "critical",
         "InfiniBand port {{ $labels.device }} of {{ $labels.node }} went down {{ $value | humanize }} times in an hour",
-        "A collective over that port waits or fails: the whole job stands, not one node.",
+        "A collective over that port waits or fails: the whole job stops, not one node.",
     )
     yield Alert(
         "TracksideFilesystemSlow",
@@ -232,7 +232,7 @@ def _of_trackside() -> Iterator[Alert]:
         "up{job='trackside'} == 0",
         "10m",
         "critical",
-        "Trackside at {{ $labels.instance }} does not answer",
+        "Trackside at {{ $labels.instance }} does not respond",
         "No number is computed, and no other alert on results can fire.",
     )
     yield Alert(
@@ -241,15 +241,15 @@ def _of_trackside() -> Iterator[Alert]:
         "15m",
         "warning",
         "The data of {{ $labels.cluster }} end {{ $value | humanizeDuration }} ago",
-        "What happened since is in no number and no other alert.",
+        "Later events are in no number and no other alert.",
     )
     yield Alert(
         "TracksideSourceSilent",
         f"min by (cluster, source) (trackside_input_lag_seconds) > {STALE_S:g}",
         "15m",
         "warning",
-        "{{ $labels.source }} of {{ $labels.cluster }} has told nothing for {{ $value | humanizeDuration }}",
-        "What it would tell is unknown in the ledger from then on.",
+        "{{ $labels.source }} of {{ $labels.cluster }} has sent no data for {{ $value | humanizeDuration }}",
+        "Its data are unknown in the ledger from then on.",
     )
     yield Alert(
         "TracksideExportFails",

@@ -1,7 +1,7 @@
 """Recording rules on top of the normalised series: what a node does, and what of it is a job's.
 
-Telemetry does not say whose it is. `trackside_job_gpus` says which job holds how many GPUs of which node: a job's part
-of what a node does is its share of the GPUs that jobs hold there. The parts add up to the node, whoever shares it.
+Telemetry has no job. `trackside_job_gpus` has the GPUs that each job holds on each node: a job's part of a node's
+series is its share of the GPUs that jobs hold there. The parts add up to the node, whoever shares it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _of_node(name: str, expr: str) -> Recorded:
 
 
 def _of_job(name: str, of_node: str) -> Recorded:
-    """What of a node's series is a job's."""
+    """A job's part of a node's series."""
     expr = f"trackside:job:share * on (cluster, node) group_left () trackside:node:{of_node}"
     return Recorded(f"trackside:job:{name}", JOB_GPUS.labels, expr)
 
@@ -62,7 +62,7 @@ DERIVED: Final = (
         "idle_held_gpus",
         "clamp_min(trackside:node:idle_gpus - clamp_min(trackside:node:gpus - trackside:node:held_gpus, 0), 0)",
     ),
-    # Held GPUs that telemetry tells of: all of them, or as many as it has.
+    # Held GPUs that telemetry covers: all of them, or as many as it has.
     _of_node(
         "observed_held_gpus",
         _at_most("trackside:node:gpus", "trackside:node:held_gpus"),
@@ -94,4 +94,4 @@ DERIVED: Final = (
     _of_job("filesystem_operations_per_s", "filesystem_operations_per_s"),
     _of_job("filesystem_bytes_per_s", "filesystem_bytes_per_s"),
 )
-"""In an order in which each asks only for those before it."""
+"""In an order in which each uses only those before it."""

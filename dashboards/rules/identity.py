@@ -42,7 +42,7 @@ def with_gpu(expr: str) -> str:
 
 
 def with_host_names(expr: str) -> str:
-    """An expression of node_exporter's, with `nodename` where it says how the host at that address calls itself."""
+    """An expression of node_exporter's, with `nodename` where it reports the own name of the host at that address."""
     names = f"max by (cluster, instance, nodename) ({HOST_INFO})"
     return (
         f"(({expr}) * on (cluster, instance) group_left (nodename) {names}) "

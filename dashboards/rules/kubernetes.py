@@ -1,4 +1,4 @@
-"""Recording rules of what kube-state-metrics and Kueue tell: GPUs of nodes and namespaces, pods, work in queues.
+"""Recording rules of kube-state-metrics and Kueue: GPUs of nodes and namespaces, pods, work in queues.
 
 Their series have one name each, so no mapping is needed; but where a Prometheus does not honour labels, what a pod is
 called is in `exported_namespace` and `exported_pod`, and `namespace` is the exporter's own.
@@ -97,4 +97,4 @@ KUBERNETES: Final = (
         f"{_by('sum', QUEUE, f'rate({_WAIT}_sum[{WINDOW}])')} / {_by('sum', QUEUE, f'rate({_WAIT}_count[{WINDOW}])')}",
     ),
 )
-"""None of them asks for another."""
+"""None of them uses another."""

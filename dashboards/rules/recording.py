@@ -1,4 +1,4 @@
-"""Recording rules that give one name to what exporters call differently: the boards and alerts ask for these.
+"""Recording rules that give one name to series that exporters call differently: boards and alerts use these.
 
 They come from the mappings that ingest reads (`ingest/prometheus/mapping`), so that a board shows what the warehouse
 stores: `gpu_samples.tensor_active` is `trackside:gpu:tensor_active`, in the same unit.
@@ -40,13 +40,13 @@ STATES: Final = frozenset({"nodes", "jobs"})
 """Columns of `cluster_samples` that are counted by state; what is counted by partition ends in `_in_partition`."""
 
 HOST_NAMES_OF: Final = "node_"
-"""Metrics of node_exporter, which tells how the host calls itself, begin with this."""
+"""Prefix of the metrics of node_exporter, which reports the host's own name."""
 
 
 def recorded(mapping: Mapping | None = None) -> tuple[Recorded, ...]:
     """All recorded series, in the order of the mapping.
 
-    Several exported names of one quantity are one series: of what two exporters tell of a device, the larger counts,
+    Several exported names of one quantity are one series: of two exporters' values of a device, the larger counts,
     as in ingest. A counter is its rate per second.
 
     Args:
@@ -68,7 +68,7 @@ def _recorded(table: Table, column: str, metrics: Sequence[MappedMetric]) -> Rec
 
 
 def device_label(table: Table, column: str) -> str:
-    """The label that says which device, state or partition a value of a column is of; empty: there is none."""
+    """The label with the device, state or partition of a column's value; empty: there is none."""
     if table == "node_samples":
         return "device"
     if column in STATES:
@@ -101,7 +101,7 @@ def _how(metric: MappedMetric) -> str:
 
 
 def _either(parts: Sequence[str]) -> str:
-    """All of the parts: each is told from the others by a label, for `or` would drop what is equal in labels."""
+    """All of the parts, distinguished by a label: `or` would drop series that are equal in labels."""
     if len(parts) == 1:
         return parts[0]
     marked = (f'label_replace({part}, "of", "{number}", "", "")' for number, part in enumerate(parts))
