@@ -93,18 +93,19 @@ def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
     """When preemptions came at the latest whose own time is unknown: `cluster`, `job`, `evicted_at`, `evicted_for`.
 
     Args:
-        pods: all pods of jobs, with `job` and `held_until`.
+        pods: all pods of jobs, with `job`, `held_from` and `held_until`.
         remembered: `cluster`, `job`, `reserved_at`, `requeued_at`: `remembered_of`, with the job of each.
 
     Returns:
         No row of a preemption whose execution has no pod that a signal ended: its pods ended of themselves.
     """
-    before = pods.join(remembered, on=_JOB).filter(pl.col("created_at") < pl.col("reserved_at"))
-    last_made = pl.col("created_at").max().over(*_JOB, "reserved_at")
+    # Pods of a group may be replaced before there is quota: they wait, gated, for a node.
+    before = pods.join(remembered, on=_JOB).filter(pl.col("held_from") < pl.col("reserved_at"))
+    last_begun = pl.col("held_from").max().over(*_JOB, "reserved_at")
     by_signal = (pl.col("state") == "FAILED") & pl.col("exit_code").is_in(STOPPED)
     stopped = by_signal | pl.col("state").is_in(["PREEMPTED", "CANCELLED"])
     ended = before.filter(
-        stopped & (pl.col("held_until") > last_made) & (pl.col("held_until") <= pl.col("reserved_at"))
+        stopped & (pl.col("held_until") > last_begun) & (pl.col("held_until") <= pl.col("reserved_at"))
     )
     orders = ended.group_by(*_JOB, "reserved_at", "requeued_at").agg(
         evicted_at=pl.col("held_until").min(), gone_at=pl.col("held_until").max()

@@ -119,6 +119,19 @@ def test_late_list_has_the_preemption(
     assert table(tmp_path / "w", "SELECT evicted_at FROM evictions") == []
 
 
+def test_group_whose_pods_are_replaced_before_there_is_quota(tmp_path: Path) -> None:
+    group = {"kueue.x-k8s.io/pod-group-name": "low"}
+    stopped = pod("a", created=1, ended=31, exit_code=137, labels=group)
+    replaced = pod("b", created=60, scheduled=91, labels=group)
+    later = remembers(34)
+    later["metadata"]["ownerReferences"] = [owner("Pod", "x") | {"uid": stopped["metadata"]["uid"]}]
+    load(tmp_path / "w", as_list(later, stopped, replaced))
+    assert table(tmp_path / "w", ATTEMPTS) == [
+        ("low", "PREEMPTED", "Preempted", moment(1), moment(1.5), moment(31), Decimal(8)),
+        ("low", "RUNNING", None, moment(31), moment(91), None, Decimal(8)),
+    ]
+
+
 def test_pod_that_kueue_stopped_was_preempted() -> None:
     since = {"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvicted"}
     message = "Preempted to accommodate a workload (UID: x, JobUID: UNKNOWN) due to prioritization"
