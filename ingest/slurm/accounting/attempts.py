@@ -35,6 +35,9 @@ SCHEDULER: Final = "slurm"
 CLOCKS_S: Final = 60
 """How far an End may lie before its Start: where the clock was set back in between, or two machines record them."""
 
+KILL_WAIT_S: Final = 600
+"""How far an End may lie before its Submit: a job that was requeued while Slurm waited for its processes to end."""
+
 ZOMBIE_S: Final = 30 * 86_400
 """A job open for longer may be one whose end slurmdbd never received."""
 
@@ -155,6 +158,9 @@ def _times(columns: DumpColumns) -> pl.DataFrame:
     missing = pl.when(pl.col("submit").is_null()).then(pl.lit("no Submit time"))
     behind = pl.col("start") - pl.col("end")
     backwards = pl.when(behind > pl.duration(seconds=CLOCKS_S)).then(pl.lit("End is before Start"))
+    # Such a Submit is of no requeue: were it taken for one, the row would hold its GPUs for no time.
+    too_late = pl.col("submit") - pl.col("end") > pl.duration(seconds=KILL_WAIT_S)
+    submitted_after = pl.when(pl.col("start").is_not_null() & too_late).then(pl.lit("Submit is after End"))
     table = times.with_columns(
         elapsed_s=elapsed, suspended=suspended, submit_error=submit.error, start_error=start.error, end_error=end.error
     )
@@ -167,7 +173,7 @@ def _times(columns: DumpColumns) -> pl.DataFrame:
         pl.when(behind > pl.duration()).then("start").otherwise("end").alias("end"),
         "unsure",
         (behind > pl.duration()).alias("backwards"),
-        pl.coalesce("submit_error", missing, "start_error", "end_error", backwards).alias("!time"),
+        pl.coalesce("submit_error", missing, "start_error", "end_error", backwards, submitted_after).alias("!time"),
     )
 
 

@@ -325,3 +325,8 @@ def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
 def test_end_well_before_the_start_is_refused() -> None:
     assert refused({"End": str(START - 61)}) == "End is before Start"
     assert not any("before their Start" in output for output in messages(parse(text({})).warnings))
+
+
+def test_submit_well_after_the_end_is_refused() -> None:
+    """Taken for a requeue's, it would leave the row no time at all."""
+    assert refused({"Submit": str(END + 601)}) == "Submit is after End"
