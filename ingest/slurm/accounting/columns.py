@@ -84,12 +84,14 @@ class DumpColumns:
     Attributes:
         frame: The text columns.
         unreadable: How many values of a column could not be read.
+        lost: For each of these columns the rows in which a value could not be read.
         lists: The node lists, each once, see `ingest.slurm.formats.nodelist.expand_column`.
     """
 
     def __init__(self, frame: pl.DataFrame, *, timezone: str | None, origin: str) -> None:
         self.frame = frame
         self.unreadable: Counter[str] = Counter()
+        self.lost: dict[str, pl.Series] = {}
         self._distinct: dict[str, Distinct] = {}
         self._words: dict[str, pl.Series] = {}
         self._tres: dict[str, pl.DataFrame] = {}
@@ -176,6 +178,12 @@ class DumpColumns:
         """GPUs of a GRES column of older Slurm; null where there is no such column, or nothing readable in it."""
         return self._column(name).each(_gres)["gpus"]
 
+    def note(self, name: str, lost: pl.Series) -> None:
+        """Count the rows (true or false each) in which a value of this column could not be read."""
+        if count := int(lost.sum()):
+            self.unreadable[name] += count
+            self.lost[name] = lost
+
     def _has(self, name: str) -> bool:
         return name in self.frame.columns
 
@@ -190,8 +198,7 @@ class DumpColumns:
 
     def _noted(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
         """The columns without `lost`, whose rows are counted as unreadable."""
-        if lost := int(table["lost"].sum()):
-            self.unreadable[name] += lost
+        self.note(name, table["lost"])
         return table[[column for column in table.columns if column != "lost"]]
 
 

@@ -17,7 +17,7 @@ from ingest.slurm.accounting.attempts import GPUS_SEEN, no_gpus
 from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ingest.delimited.reader import DumpRows
     from ingest.slurm.accounting.attempts import AttemptRows
@@ -77,13 +77,17 @@ class RowCounts:
         self._doubts += rows.doubts
         self._rejects.append(_rejects(rows, facts, self.origin))
         gpu_warnings = no_gpus(facts.gpus)
-        self._warnings = summed([*self._warnings, *(each for each in facts.warnings if each not in gpu_warnings)])
+        self.warn(each for each in facts.warnings if each not in gpu_warnings)
         self._gpus = pl.concat([self._gpus, facts.gpus]).group_by("cluster").agg(pl.col("most").max())
         self._started = _earlier(self._started, attempts["started_at"].min())
         self._submitted = _earlier(self._submitted, attempts["submitted_at"].min())
         last = facts.until.max()
         if isinstance(last, datetime):
             self._last = last if self._last is None else max(last, self._last)
+
+    def warn(self, warnings: Iterable[LoadWarning]) -> None:
+        """Add what else a person should know of a block."""
+        self._warnings = summed([*self._warnings, *warnings])
 
     def parsed(self, frames: Mapping[str, pl.DataFrame], *, rows_loaded: int) -> Parsed:
         """The whole account, with `rows_loaded` different attempts."""

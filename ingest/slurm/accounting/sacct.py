@@ -212,7 +212,8 @@ def accounting_blocks(
         held = gpu_steps(rows.frame.filter(steps), cluster=counts.cluster, timezone=timezone, origin=counts.origin)
         attempts, others = with_steps(merge_attempts(facts.attempts), held)
         usage = step_usage(rows.frame, cluster=counts.cluster, timezone=timezone, origin=counts.origin, now=counts.now)
-        yield AccountingBlock(attempts, facts.lists, others, usage, facts.summaries)
+        counts.warn(usage.warnings)
+        yield AccountingBlock(attempts, facts.lists, others, usage.rows, facts.summaries)
 
 
 def _require(header: Header, cluster: str | None, origin: str) -> None:

@@ -13,7 +13,7 @@ import polars as pl
 
 from ingest.delimited.header import words as names_of
 from ingest.delimited.reader import LINE
-from ingest.load_warnings import LoadWarning
+from ingest.load_warnings import LoadWarning, summed
 from ingest.slurm.accounting.attempts import SCHEDULER, AttemptRows, read_facts
 from ingest.slurm.accounting.json_job import (
     Array,
@@ -118,14 +118,14 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {context.cluster}) if context.cluster else []
     foreign = [LoadWarning("other_clusters", len(others), f"{context.cluster}: {', '.join(others)}")] if others else []
-    warnings = [_of_list(warning) for warning in facts.warnings]
+    warnings = summed([*(_of_list(warning) for warning in facts.warnings), *usage.warnings])
     return Parsed(
         source=SOURCE,
         clusters=frozenset(attempts["cluster"].unique()),
         frames={
             "attempts": attempts,
             "node_lists": facts.lists,
-            "step_usage": usage,
+            "step_usage": usage.rows,
             "job_summaries": facts.summaries,
         },
         rejects=rejects,

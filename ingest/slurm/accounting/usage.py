@@ -12,11 +12,12 @@ never do. A 0 of `gres/gpuutil` is kept: whether the GPU was measured at all, th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
 from ingest import future
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.columns import DumpColumns
 from ingest.slurm.formats import values
 from ingest.slurm.formats.timestamps import consistent_times
@@ -41,10 +42,24 @@ _NUMBERS: Final = (
 )
 
 
+_OF_JOBS: Final = frozenset(("start", "end", "elapsedraw", "elapsed", "suspended", "dbindex", "nnodes", "allocnodes"))
+"""Columns that `attempts.read_facts` reads in the rows of jobs: there it counts what cannot be read."""
+
+
+class StepUsage(NamedTuple):
+    """`STEP_USAGE` of a dump, and a warning for each column with values that could not be read."""
+
+    rows: pl.DataFrame
+    warnings: list[LoadWarning]
+
+
 def step_usage(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
-) -> pl.DataFrame:
+) -> StepUsage:
     """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row each that started, and of jobs only what records use.
+
+    What cannot be read is null and counted in a warning, apart from TRES of use and energy, whose marks for "not set"
+    differ between versions of Slurm.
 
     Args:
         frame: all columns text.
@@ -54,14 +69,22 @@ def step_usage(
         now: the time, if known: rows of later are left out, as their jobs are refused.
     """
     if not any(name in frame.columns for name in MEASURES):
-        return empty(STEP_USAGE)
+        return StepUsage(empty(STEP_USAGE), [])
     ids = next(name for name in ("jobidraw", "jobid") if name in frame.columns)
     rows = frame.filter(pl.col(ids).str.contains("^[^.]*" + values.STEP) | _used(frame))
     if rows.is_empty():
-        return empty(STEP_USAGE)
-    table = _table(DumpColumns(rows, timezone=timezone, origin=origin), cluster)
+        return StepUsage(empty(STEP_USAGE), [])
+    columns = DumpColumns(rows, timezone=timezone, origin=origin)
+    table = _table(columns, cluster)
     started = pl.all_horizontal(pl.col(name).is_not_null() for name in KEY)
-    return merge_usage(conform(table.filter(started & ~_ahead(now)), STEP_USAGE))
+    used = merge_usage(conform(table.filter(started & ~_ahead(now)), STEP_USAGE))
+    return StepUsage(used, _unread(columns, of_steps=table["step"] != ""))
+
+
+def _unread(columns: DumpColumns, *, of_steps: pl.Series) -> list[LoadWarning]:
+    """A warning for each column with values that could not be read, but for those that the rows of jobs count."""
+    lost = {name: each & of_steps if name in _OF_JOBS else each for name, each in sorted(columns.lost.items())}
+    return [LoadWarning("values_unread", int(each.sum()), name) for name, each in lost.items() if each.any()]
 
 
 def _ahead(now: datetime | None) -> pl.Expr:
@@ -81,18 +104,22 @@ def _used(frame: pl.DataFrame) -> pl.Expr:
 
 def _table(columns: DumpColumns, cluster: str | None) -> pl.DataFrame:
     ids = values.job_ids(columns.word("jobidraw", "jobid"))
-    start = columns.time("start")
+    start, end = columns.time("start"), columns.time("end")
+    for name, instants in (("start", start), ("end", end)):
+        columns.note(name, instants.error.is_not_null())
     elapsed = columns.duration("elapsedraw", "elapsed")
     times = consistent_times(
         submit=start,
         eligible=start,
         start=start,
-        end=columns.time("end"),
+        end=end,
         elapsed_s=elapsed,
         suspended_s=columns.duration("suspended"),
     )
     most, all_tasks, mean = (tres_used(columns.word(f"tresusagein{name}")) for name in ("max", "tot", "ave"))
-    n_tasks = columns.whole("ntasks")
+    n_tasks, resident = columns.whole("ntasks"), columns.word("maxrss")
+    peak = sizes(resident)
+    columns.note("maxrss", resident.is_not_null() & peak.is_null() & ~resident.str.contains(_UNSET_SIZE))
     total = {name: all_tasks[name].fill_null((mean[name] * n_tasks).cast(_TRES[name])) for name in _TRES}
     table = pl.DataFrame(
         {
@@ -107,7 +134,7 @@ def _table(columns: DumpColumns, cluster: str | None) -> pl.DataFrame:
             "n_nodes": columns.whole("nnodes", "allocnodes"),
             "n_tasks": n_tasks,
             "cpu_s": columns.duration("totalcpu"),
-            "max_rss_bytes": _measured(sizes(columns.word("maxrss")).fill_null(most["mem"])),
+            "max_rss_bytes": _measured(peak.fill_null(most["mem"])),
             "max_rss_node": columns.word("maxrssnode"),
             "max_rss_task": columns.whole("maxrsstask"),
             "tasks_rss_bytes": _measured(total["mem"]),
@@ -141,6 +168,8 @@ _UNMEASURED: Final = 2.0**63
 """Joules from which on a number is the mark for "not set"."""
 
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,9})?)([KMGTPE]?)B?", re.ASCII | re.IGNORECASE)
+_UNSET_SIZE: Final = r"^\d{20,}$|\?$"
+"""What sacct prints for "not set": 2^64 - 2, or as much with a suffix that it lacks (`16?`)."""
 _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 

@@ -65,6 +65,19 @@ def test_what_was_not_measured_is_unknown_and_never_0() -> None:
     assert rows["gpu_util_max"].null_count() == rows.height
 
 
+def test_unread_values_of_steps_are_counted_once() -> None:
+    """A row of a job counts its own columns where attempts are read, so it is not counted here again."""
+    bad = {"ElapsedRaw": "later", "TotalCPU": "much", "MaxRSS": "huge", "NTasks": "many"}
+    unset = {"MaxRSS": "16?", "TotalCPU": "00:01:00"}
+    rows = text({"ElapsedRaw": "later", "TotalCPU": "00:01:00"}, step("batch", **bad), step("0", **unset),
+                step("1", Start="soon", TotalCPU="00:01:00"))  # fmt: skip
+    parsed = parse_accounting(rows, ParseContext(origin="x"))
+    unread = {each.detail: each.count for each in parsed.warnings if each.code == "values_unread"}
+    assert unread == {"elapsedraw": 2, "totalcpu": 1, "maxrss": 1, "ntasks": 1, "start": 1}
+    kept = parsed.frames["step_usage"].sort(KEY).filter(pl.col("step") != "")
+    assert kept.select("step", "cpu_s", "max_rss_bytes").rows() == [("0", 60.0, None), ("batch", None, None)]
+
+
 def test_jobs_without_their_steps_have_no_use() -> None:
     """`sacct -X` prints a TotalCPU of 0 for each."""
     lines = REAL.read_text().splitlines()
