@@ -7,7 +7,7 @@ saves and w of blocking for each, the share of time that is lost is exactly
     1 - (t/M) / (exp((t + w)/M) - 1)
 
 which is least at `t = M (1 + W(-exp(-1 - w/M)))`, W being Lambert's function. Young's and Daly's forms approximate that
-for short saves; they are given with it, as is the one for the best availability. Our definitions 1.5 and 4.2.
+for short saves; they are given with it, as is the one for the best availability.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A *delivered* claim (what happened in a period) is judged by bounds: there is no sampling error, only time that we did
 not see. A *capability* claim (a rate, an MTTF, what the process would do again) is judged by its interval, widened by
-the bounds. Metric-definitions 5.4; the least evidence that a claim needs, 5.5.
+the bounds. The manual (Claims) has both rules and the least evidence that a claim needs.
 """
 
 from __future__ import annotations

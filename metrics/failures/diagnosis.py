@@ -26,7 +26,7 @@ DOMAINS = ("user", "software", "hardware")
 """The user's program, system software (drivers, schedulers, mounts), hardware."""
 
 OF_STATE = {
-    "NODE_FAIL": ("software", "hardware"),  # a slurmd or its pod may have gone, not the node: definitions 10.7
+    "NODE_FAIL": ("software", "hardware"),  # a slurmd or its pod may have gone, not the node (manual, Failures)
     "BOOT_FAIL": ("software", "hardware"),
     "LAUNCH_FAILED": ("software", "hardware"),
     "RECONFIG_FAIL": ("software",),

@@ -3,7 +3,7 @@
 A node's failures are taken as Poisson at the rate of all the *other* nodes. Job failures alone make a suspect; a lemon
 is a node of which a second family of signals (hardware events, or leaving service unplanned) agrees. A list
 without nodes means little on a small cluster or at a low rate, so each node carries the factor that would have been
-detected there. Our definitions 7.4; the signals are those of Kokolis et al., "Revisiting Reliability in Large-Scale
+detected there (manual, Failures). The signals are those of Kokolis et al., "Revisiting Reliability in Large-Scale
 Machine Learning Research Clusters" (HPCA 2025), section IV.
 """
 
