@@ -74,7 +74,7 @@ def _like(records: pl.DataFrame, one: Mapping[str, Any]) -> pl.Series:
     return records.select(pl.all_horizontal(same)).to_series()
 
 
-_TELLING: Final = ("kind", "naive", "month_day", "of_day", "step", "loss", "duration_s", "duration_ms")
+_TELLING: Final = ("kind", "writer", "naive", "month_day", "of_day", "step", "loss", "duration_s", "duration_ms")
 
 
 @dataclass

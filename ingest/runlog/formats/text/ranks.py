@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -32,15 +34,81 @@ def of_one_rank(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
         records: in the order of the log.
         form: the format that they are of.
     """
-    named = records.filter(pl.col("writer").is_not_null() & _counts(form))
-    if named["writer"].n_unique() < 2:
-        return records
-    every = _reach(named)
-    late = [
-        _late(rows, _reach(rows) if form.lines[number].kind == "step" else every)
-        for (number,), rows in named.partition_by("kind", as_dict=True).items()
-    ]
-    return records.join(pl.concat(late), on=["line", "part", "kind"], how="anti", maintain_order="left")
+    tally = RankTally(form)
+    tally.take(records)
+    return tally.without_repeated(records)
+
+
+@dataclass
+class RankTally:
+    """Which rank prints which steps how often: what `of_one_rank` needs of a log, some records at a time.
+
+    Attributes:
+        form: the format that they are of.
+    """
+
+    form: TextFormat
+    _counts: list[pl.DataFrame] = field(default_factory=list)
+    _spans: list[pl.DataFrame] = field(default_factory=list)
+    _names: pl.Categories = field(default_factory=pl.Categories.random)
+
+    def take(self, records: pl.DataFrame) -> None:
+        """Count records in the order of the log."""
+        named = records.filter(pl.col("writer").is_not_null() & _counts(self.form)).select(
+            "kind", "line", pl.col("writer").cast(pl.Categorical(self._names)), pl.col("step").fill_null(-1)
+        )
+        line = pl.col("line")
+        self._counts.append(named.group_by("kind", "writer", "step").agg(pl.len()))
+        self._spans.append(named.group_by("kind", "writer").agg(since=line.min(), until=line.max()))
+
+    @cached_property
+    def _whole(self) -> pl.DataFrame:
+        """How many lines (`len`) there are of every `kind`, `writer` and `step`."""
+        every = pl.concat(self._counts)
+        self._counts.clear()
+        return every.group_by("kind", "writer", "step").agg(pl.col("len").sum())
+
+    @cached_property
+    def _repeated(self) -> pl.DataFrame:
+        """Each `kind` and `writer` whose records repeat those of another."""
+        spans = pl.concat(self._spans)
+        late = [self._whole.clear().select("kind", "writer")]
+        for number in self._whole["kind"].unique():
+            is_kind = pl.col("kind") == number
+            reach = _reach(spans.filter(is_kind))
+            late.append(
+                _late(
+                    self._whole.filter(is_kind),
+                    reach,
+                    reach if self.form.lines[number].kind == "step" else _reach(spans),
+                )
+            )
+        return pl.concat(late).with_columns(pl.col("writer").cast(pl.String))
+
+    def without_repeated(self, records: pl.DataFrame) -> pl.DataFrame:
+        """Records without those that repeat another rank's."""
+        return records.join(self._repeated, on=["kind", "writer"], how="anti", maintain_order="left")
+
+    @property
+    def n_repeated(self) -> int:
+        """How many records repeat another rank's."""
+        counts = self._whole.group_by("kind", pl.col("writer").cast(pl.String)).agg(pl.col("len").sum())
+        return int(counts.join(self._repeated, on=["kind", "writer"], how="semi")["len"].sum())
+
+    @property
+    def are_of_one_run(self) -> bool:
+        """Whether no writer can be of another run (`of_one_run`): most steps of each are those of the first one."""
+        is_step = pl.col("kind").is_in([number for number, line in enumerate(self.form.lines) if line.kind == "step"])
+        steps = self._whole.filter(is_step & (pl.col("step") >= 0))
+        begins = _reach(pl.concat(self._spans).filter(is_step))
+        writers = steps.group_by("writer").agg(n=pl.col("len").sum()).join(begins, on="writer")
+        if writers.height < SEVERAL:
+            return True
+        first = writers.sort("n", "since", descending=[True, False]).row(0, named=True)
+        own = steps.filter(pl.col("writer") == first["writer"])["step"].unique()
+        shared = steps.filter(pl.col("step").is_in(own.implode())).group_by("writer").agg(shared=pl.col("len").sum())
+        others = writers.filter(pl.col("writer") != first["writer"]).join(shared, on="writer", how="left")
+        return bool((2 * others["shared"].fill_null(0) > others["n"]).all())
 
 
 def writers(records: pl.DataFrame, form: TextFormat) -> set[str]:
@@ -52,35 +120,39 @@ def _counts(form: TextFormat) -> pl.Expr:
     return pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind in _COUNTED])
 
 
-def _reach(records: pl.DataFrame) -> pl.DataFrame:
+def _reach(spans: pl.DataFrame) -> pl.DataFrame:
     """The first and the last line of each `writer`: `since`, `until`."""
-    return records.group_by("writer").agg(since=pl.col("line").min(), until=pl.col("line").max())
+    return spans.group_by("writer").agg(pl.col("since").min(), pl.col("until").max())
 
 
-def _late(records: pl.DataFrame, reach: pl.DataFrame) -> pl.DataFrame:
-    """The records of one kind that repeat another rank's: `line`, `part`, `kind`.
+def _late(counts: pl.DataFrame, own: pl.DataFrame, reach: pl.DataFrame) -> pl.DataFrame:
+    """The writers whose records of one kind repeat another's: `kind`, `writer`.
 
     Args:
-        records: of the kind.
-        reach: while which lines each writer printed, as `_reach` has it.
+        counts: of the kind: how many lines (`len`) of each `writer` and `step`.
+        own: while which lines each writer printed this kind, as `_reach` has it.
+        reach: while which lines it printed what counts for this kind.
     """
-    counts = records.group_by("writer", step=pl.col("step").fill_null(-1)).len()
     writers = (
-        records.group_by("writer")
-        .agg(n=pl.len(), begin=pl.col("line").min())
+        counts.group_by("kind", "writer")
+        .agg(n=pl.col("len").sum())
+        .join(own.select("writer", begin="since"), on="writer")
         .join(reach, on="writer")
         .sort("n", "begin", descending=[True, False])
     )
     first = writers.row(0, named=True)
-    own = counts.filter(pl.col("writer") == first["writer"]).select("step", most="len")
-    more = counts.join(own, on="step", how="left").filter(pl.col("len") > pl.col("most").fill_null(0))
+    steps = counts.filter(pl.col("writer") == first["writer"]).select("step", most="len")
+    more = counts.join(steps, on="step", how="left").filter(pl.col("len") > pl.col("most").fill_null(0))
     late = writers[1:].filter(
-        ~pl.col("writer").is_in(more["writer"].implode())
+        ~pl.col("writer").is_in(more["writer"].unique().implode())
         & (pl.col("since") <= first["until"])
         & (pl.col("until") >= first["since"])
     )
-    return records.filter(pl.col("writer").is_in(late["writer"].implode())).select("line", "part", "kind")
+    return late.select("kind", "writer")
 
+
+SEVERAL: Final = 2
+"""Writers of which one may repeat another."""
 
 FURTHEST_APART: Final = 8
 """Lines of steps by which ranks of one run are apart where their output is buffered."""

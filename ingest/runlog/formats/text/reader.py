@@ -21,7 +21,7 @@ from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.bursts import Bursts
 from ingest.runlog.formats.text.order import Copies, LineOrder, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
-from ingest.runlog.formats.text.ranks import commands_for, of_one_rank, of_one_run, writers
+from ingest.runlog.formats.text.ranks import RankTally, commands_for, of_one_rank, of_one_run, writers
 from ingest.runlog.formats.text.scan import US, FormatScan, Sample, scan
 from ingest.runlog.formats.text.sessions import TextEvent
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from ingest.runlog.formats.text.sessions import StepColumns, TextSession
     from ingest.runlog.translation import LogRequest
+
+    _Parts = Callable[[], Iterator[pl.DataFrame]]
+    """Records in the order of the log, some at a time, as often as they are needed."""
 
 SLICE: Final = 100_000
 """Steps that are written at a time."""
@@ -105,44 +108,59 @@ class _Records(NamedTuple):
 def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Records:
     """The records that count, with their times; the findings get how many of the others there are.
 
-    All records are in memory at once only where several ranks print, a copy of the log may be in it, or its lines are
-    not in the order of time.
+    All records are in memory at once only where a copy of the log may be in it, several runs print into it, or its
+    lines are not in the order of time once those that repeat another rank's are left out.
     """
-    bursts = Bursts(found.form)
-
-    def timed() -> Iterator[pl.DataFrame]:
-        times = Times(request, request.file, found.stamps)
-        return (times.of(part) for part in found.parts(SLICE))
-
-    times = Times(request, request.file, found.stamps)
+    parts: _Parts = lambda: found.parts(SLICE)  # noqa: E731 - one of several ways to get them
     copies, order, authors = Copies(), LineOrder(found.form), set[str]()
-    for part in found.parts(SLICE):
+    last_lines: dict[str | None, int] = {}
+    times = Times(request, request.file, found.stamps)
+    for part in parts():
         copies.take(part)
         order.take(times.of(part))
         authors |= writers(part, found.form)
     if copies.may_be or len(authors) > 1:
-        own = _of_one_rank(found, request, findings)
+        parts = _of_one_rank(found, request, findings, may_be_copied=copies.may_be)
         order = LineOrder(found.form)
-        order.take(own)
-    elif order.is_plain:
-        return _Records(lambda: bursts.spread(timed()), order.is_timed, {}, bursts)
-    else:
-        own = pl.concat(timed())
+        for part in _timed(found, request, parts):
+            order.take(part)
+            last_lines |= _last_lines(part) if len(authors) > 1 else {}
+    bursts = Bursts(found.form)
+    if order.is_plain:
+        return _Records(lambda: bursts.spread(_timed(found, request, parts)), order.is_timed, last_lines, bursts)
+    own = pl.concat(_timed(found, request, parts))
     if order.is_mixed:
         records = in_order(own, found.form)
         findings.n_duplicates += own.height - records.height
         findings.warnings.append(LoadWarning("order_unknown"))
     else:
-        records = own if order.is_plain else _in_time(own)
-    last_lines = dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows()) if len(authors) > 1 else {}
+        records = _in_time(own)
+    last_lines = _last_lines(records) if last_lines else {}
     return _Records(lambda: bursts.spread(records.iter_slices(SLICE)), order.is_timed, last_lines, bursts)
 
 
-def _of_one_rank(found: FormatScan, request: LogRequest, findings: Findings) -> pl.DataFrame:
-    """The records without copies, those of other runs, and those that repeat another rank's, with their times.
+def _timed(found: FormatScan, request: LogRequest, parts: _Parts) -> Iterator[pl.DataFrame]:
+    """Records with their times."""
+    times = Times(request, request.file, found.stamps)
+    return map(times.of, parts())
+
+
+def _last_lines(records: pl.DataFrame) -> dict[str | None, int]:
+    return dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows())
+
+
+def _of_one_rank(found: FormatScan, request: LogRequest, findings: Findings, *, may_be_copied: bool) -> _Parts:
+    """The records without copies, those of other runs, and those that repeat another rank's.
 
     The findings get how many were left out.
     """
+    if not may_be_copied:
+        tally = RankTally(found.form)
+        for part in found.parts(SLICE):
+            tally.take(part)
+        if tally.are_of_one_run:
+            findings.n_duplicates += tally.n_repeated
+            return lambda: map(tally.without_repeated, found.parts(SLICE))
     every = found.records()
     single = without_copies(every, found.form)
     own, apart = of_one_run(single, found.form)
@@ -154,7 +172,7 @@ def _of_one_rank(found: FormatScan, request: LogRequest, findings: Findings) -> 
         findings.warnings.append(
             LoadWarning("runs_in_turn", sum(apart.values()), commands_for(sorted(apart), request.file))
         )
-    return Times(request, request.file, found.stamps).of(ours)
+    return lambda: ours.iter_slices(SLICE)
 
 
 def _with_first_date(found: FormatScan, request: LogRequest) -> LogRequest:

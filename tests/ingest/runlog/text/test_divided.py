@@ -18,10 +18,13 @@ from polars.testing import assert_frame_equal
 from ingest.errors import InputError
 from ingest.runlog import spool
 from ingest.runlog.formats.text import blocks, reader
+from ingest.runlog.formats.text.ranks import RankTally
+from ingest.runlog.formats.text.scan import FormatScan
 from ingest.runlog.formats.text.sessions import MOST_ROWS, STEP_COLUMNS, StepColumns
 from queries.errors import WriteError
 from tests.ingest.runlog.text.test_bars import trainer
 from tests.ingest.runlog.text.test_plain import BEGIN, nemo, titan, written
+from tests.ingest.runlog.text.test_torchtitan import line as titan_line
 from tests.support.logs.foreign_logs import codes, read
 
 if TYPE_CHECKING:
@@ -136,6 +139,47 @@ def test_rows_do_not_depend_on_how_a_log_is_divided(
         return
     for name, frame in whole.frames.items():
         assert_frame_equal(divided.frames[name], frame, rel_tol=1e-12, abs_tol=0)
+
+
+def of_ranks(seed: int, n_ranks: int = 3) -> str:
+    """Lines of ranks that lose some, come late, and go on on another node."""
+    chance = random.Random(seed)
+    lines = [
+        (n + chance.choice([0, 0, 1, 4]), f"{rank}: {titan_line(n, f'08:00:{20 + n:02d},000')}")
+        for rank in range(n_ranks)
+        for n in range(1 + chance.choice([0, 0, 9]) * (rank == 2), 30)
+        if chance.random() < 0.95
+    ]
+    return "".join(line for _, line in sorted(lines, key=lambda one: one[0]))
+
+
+def test_ranks_in_order_are_not_held_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(_: FormatScan) -> pl.DataFrame:
+        raise AssertionError
+
+    lines = [f"{rank}: {titan_line(n, f'08:00:{20 + n:02d},000')}" for n in range(1, 30) for rank in range(4)]
+    monkeypatch.setattr(blocks, "BLOCK", 900)
+    monkeypatch.setattr(reader, "SLICE", 7)
+    monkeypatch.setattr(FormatScan, "records", held)
+    parsed = read("".join(lines), chunk=500)
+    assert parsed.frames["steps"]["step"].to_list() == list(range(1, 30))
+    assert parsed.rows_duplicate == 3 * 29
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_ranks_in_slices_are_those_held_as_a_whole(seed: int) -> None:
+    text = of_ranks(seed)
+    in_slices, report = rows_of(text, 1 << 20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RankTally, "are_of_one_run", False)
+        whole, report_of_whole = rows_of(text, 1 << 20)
+    assert report == report_of_whole
+    assert in_slices is not None
+    assert whole is not None
+    for name, frame in whole.frames.items():
+        assert_frame_equal(in_slices.frames[name], frame)
 
 
 def test_spilled_frames_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
