@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from ingest.load_warnings import LoadWarning
+from ingest.plausible import RUN_LOG
 from ingest.runlog.envelopes.escapes import without_escapes
 from ingest.runlog.lines import CUT, RefusedLineError, microseconds
 from ingest.runlog.series import MOST_BETWEEN
@@ -173,6 +174,16 @@ class _MlperfSession:
     def is_there(self, step: int | None) -> bool:
         """Whether a step was logged before: another rank's entry repeats it, or one that is written twice."""
         return step is not None and self.last is not None and step <= self.last
+
+    def check_ahead(self, step: int | None) -> None:
+        """Refuse a step that is too far ahead: the ones behind it would look like repeated ones.
+
+        Raises:
+            ValueError: it is.
+        """
+        most = int(RUN_LOG["step"].most) if self.last is None else self.last + MOST_BETWEEN
+        if step is not None and step > most:
+            raise ValueError(f"step {step:,}" if self.last is None else f"step {step:,} behind step {self.last:,}")
 
     def count(self, step: int, end_ms: float, length: float) -> int:
         """How many steps an entry stands for: those since the one before; of the first, all where they fit."""
@@ -434,6 +445,7 @@ class _MlperfLog:
         if session.is_there(step):
             self.repeated += 1
             return
+        session.check_ahead(step)
         session.trains, session.steps, session.length = True, session.steps + 1, duration
         self._steps_to(origin, session, session.steps if step is None else step, _loss(values["reduced_train_loss"]))
 
@@ -478,6 +490,7 @@ class _MlperfLog:
             before, last = _edges(began.metadata, entry.metadata, session.batch)
             block = _TrainingBlock(origin, began.time_ms, entry.time_ms, range(before + 1, last + 1))
             if session.last is not None and block.end_ms > (session.ended_ms or 0) and last > session.last >= before:
+                session.check_ahead(last)
                 self._steps_to(origin, session, last)
             elif len(block.steps) in _SEVERAL and block.begin_ms < block.end_ms:
                 session.blocks.append(block)

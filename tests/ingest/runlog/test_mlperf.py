@@ -387,6 +387,22 @@ def test_entries_that_stand_for_too_many_steps_are_refused(monkeypatch: pytest.M
     assert f'"time_ms":{BEGIN_MS + 6_000}' in result.rejects["raw"][0]
 
 
+@pytest.mark.parametrize("n_before", [0, 2])
+@pytest.mark.parametrize("samples", ["9" * 30, "1e300", "99999999999999"])
+def test_a_step_far_ahead_is_refused_alone(n_before: int, samples: str) -> None:
+    """What comes behind it is no repetition, and stands for its step, too."""
+    entry = ':::MLLOG {{"time_ms": {}, "key": "{}", "value": {}, "metadata": {{"samples_count": {}}}}}\n'
+    text = entry.format(BEGIN_MS, "run_start", "null", 0) + entry.format(BEGIN_MS, "global_batch_size", 1, 0)
+    values = '{"train_step_time": 2.0, "reduced_train_loss": 2.5}'
+    for n in range(1, 6):
+        count = samples if n == n_before + 1 else n
+        text += entry.format(BEGIN_MS + 2_000 * n, "tracked_stats", values, count)
+    result = read(text, facts=FACTS)
+    assert result.frames["steps"]["step"].to_list() == [1, 2, 3, 4, 5]
+    assert result.rejects["line"].to_list() == [3 + n_before]
+    assert result.rows_duplicate == 0
+
+
 @pytest.mark.parametrize("off_ms", [-3 * 86_400_000, 400 * 86_400_000])
 @pytest.mark.parametrize("n_ranks", [1, 2])
 def test_a_line_of_a_wrong_clock_is_refused(off_ms: int, n_ranks: int) -> None:
