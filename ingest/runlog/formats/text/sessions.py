@@ -77,6 +77,13 @@ class TextSession:
             for event in self.events:
                 event.begin = moment if event.begin is None else event.begin
 
+    def begin_before(self, first_step: int) -> None:
+        """Events without a time that are before the first step in the log had begun by its begin."""
+        if not self.trained:
+            for event in self.events:
+                if not event.is_timed and event.begin is not None:
+                    event.begin = min(event.begin, first_step)
+
     def tokens_of_step(self, total: float | None, step: int, count: int) -> float | None:
         """Tokens of one step, by those of all steps so far; None: unknown.
 

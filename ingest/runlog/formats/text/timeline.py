@@ -324,6 +324,7 @@ class Timeline:
         n = len(self.sessions) - 1
         session.begin_at(begins[0])
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
+        session.begin_before(begins[0])
         losses = {one["step"]: one["loss"] for one in record.get("burst") or ()} | {step: record["loss"]}
         for number, begin in enumerate(begins, step - count + 1):
             loss = losses.get(number)

@@ -221,3 +221,12 @@ def test_bigscience_steps_have_the_times_of_deepspeeds_lines() -> None:
     assert set(parsed.frames["steps"]["tokens"]) == {2048 * 2048}
     assert parsed.frames["run_sessions"]["printed_tflops"].to_list() == [pytest.approx(149.02)]
     assert [kind for kind, _, _, _ in events(parsed)] == ["checkpoint_load", "checkpoint_save"]
+
+
+def test_a_load_without_a_time_lies_before_its_first_step() -> None:
+    again = (
+        "using world size: 8, data-parallel size: 8\n successfully loaded checkpoint from /c [ t 1/1 ] at iteration 1\n"
+    )
+    parsed = read(HEAD + line(1, "08:00:10") + line(2, "08:00:12") + again + line(2, "08:10:12"))
+    assert steps(parsed)[2] == (2, 29410, 2.0)
+    assert events(parsed) == [("checkpoint_load", 1, 29410, None)]
