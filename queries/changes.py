@@ -1,8 +1,8 @@
-"""What has changed in a warehouse since a data version: tables and months, as its writers noted it.
+"""Changes in a warehouse since a data version: tables and months, as its writers recorded them.
 
-A commit to a lake asks, so that it reads what is new and not all of the past. Each transaction notes the months of the
-rows that it writes or deletes, together with them, in a fact of the warehouse. What is noted is never too little: where
-a writer cannot tell, it is a whole table; where somebody else may have written, it is everything.
+A commit to a lake uses them to read only new rows, not all of the past. Each transaction records the months of the rows
+that it writes or deletes, together with them, in a fact of the warehouse. The record is never too small: where a writer
+has no month, it is a whole table; where another program may have written, it is everything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STATES_KEPT: Final = 256
 
 @functools.cache
 def time_of(table: str) -> str | None:
-    """The column that tells a row's month: the first time that is never null, else the first.
+    """The column with a row's month: the first time that is never null, else the first.
 
     >>> time_of("gpu_time"), time_of("nodes.no_such_table")
     ('started_at', None)
@@ -63,7 +63,7 @@ class Changes:
 
     @classmethod
     def of(cls, fact: str | None, version: int) -> Self:
-        """What a warehouse of this data version noted; that nothing is known if another Trackside wrote last."""
+        """Recorded changes of a warehouse of this data version; all is unknown if another Trackside wrote last."""
         noted, _, text = (fact or "").partition(" ")
         if noted != str(version):
             return cls()
@@ -75,7 +75,7 @@ class Changes:
         self._touched.setdefault(_full(table), set()).update(months)
 
     def touch_anything(self) -> None:
-        """Note that nobody knows what the open transaction changes."""
+        """Record that the changes of the open transaction are unknown."""
         self._unknown = True
 
     def text(self, version: int) -> str:
@@ -91,7 +91,7 @@ class Changes:
         return f"{version} {json.dumps({'states': self.states, 'versions': self.versions}, separators=(',', ':'))}"
 
     def state(self, version: int) -> str | None:
-        """What distinguishes a data version; None if it is not known any more."""
+        """Digest of a data version; None if it is no longer recorded."""
         return self.states.get(version)
 
     def since(self, version: int, table: str) -> frozenset[str]:
@@ -100,7 +100,7 @@ class Changes:
 
 
 def of_warehouse(facts: Mapping[str, str]) -> Changes:
-    """What the facts of a published copy say."""
+    """Changes in the facts of a published copy."""
     return Changes.of(facts.get(FACT), int(facts["data_version"]))
 
 
@@ -133,7 +133,7 @@ _WRITTEN: Final = re.compile(r"^\s*(INSERT INTO|DELETE FROM|UPDATE)\s+([\w.]+)",
 
 
 def written(sql: str) -> tuple[str, str]:
-    """What a statement does, and to which table.
+    """Kind of a statement, and its table.
 
     >>> written("DELETE FROM gpu_hours AS h USING i")
     ('DELETE FROM', 'gpu_hours')
@@ -144,7 +144,7 @@ def written(sql: str) -> tuple[str, str]:
 
 
 def months_of_keys(table: str, keys: pl.DataFrame) -> Collection[str] | None:
-    """The months of a table's rows with some keys; None if the keys do not tell."""
+    """The months of a table's rows with some keys; None if the keys do not have them."""
     column = time_of(table)
     if column is None or keys.columns == ["cluster"]:
         return (WHOLE,)
@@ -159,7 +159,7 @@ def months_inserted(table: str, frames: Iterable[pl.DataFrame]) -> Collection[st
 
 
 def month_sql(column: str) -> str:
-    """SQL for the month of a date or a time, in UTC: a third of the time of what knows time zones."""
+    """SQL for the month of a date or a time, in UTC: a third of the time of functions with time zones."""
     return f"date_trunc('month', make_timestamp(epoch_us({column})))"
 
 

@@ -43,7 +43,7 @@ _OURS: Final = frozenset({"main.meta", "main.partitions"})
 
 @dataclass
 class Copied:
-    """What a copy took, or would take; what was the same already is not counted."""
+    """Rows and files that a copy took, or would take; those that were the same already are not counted."""
 
     tables: set[str] = field(default_factory=set)
     rows: int = 0
@@ -91,7 +91,7 @@ class AttachedCopy:
 def compare(
     connection: duckdb.DuckDBPyConnection, root: Path, path: Path, *, report: Callable[[str, int, int], None]
 ) -> Copied:
-    """What a copy of a published copy into the database of a connection would take. Nothing is changed.
+    """Rows that a copy of a published copy into the database of a connection would take. Nothing is changed.
 
     Args:
         connection: of the target; an empty database is a target that there is not yet.
@@ -309,7 +309,7 @@ def _copy_file(source: Path, target: Path, file: integrity.ManifestFile) -> None
     """Copy a file of samples, whole and on disk before the manifest names it.
 
     Raises:
-        CorruptWarehouseError: it is not what the source's manifest says.
+        CorruptWarehouseError: it differs from the source's manifest.
     """
     place = target / file.path
     place.parent.mkdir(parents=True, exist_ok=True)

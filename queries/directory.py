@@ -167,7 +167,7 @@ def pointed(root: Path) -> Path | None:
 
 
 def published_state(root: Path) -> dict[str, list[int]] | None:
-    """What identifies the database and its newest copy as files: inode, size and time of change, by name.
+    """Identity of the database and its newest copy as files: inode, size and time of change, by name.
 
     None where there is no copy, or a write-ahead log that may change the database.
     """

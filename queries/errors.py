@@ -1,4 +1,4 @@
-"""What can go wrong with a warehouse. Each message says what, where, and what to do.
+"""Errors of a warehouse. Each message has the fault, the place, and what to do.
 
 WarehouseError
  +- NoWarehouseError        nothing has been ingested into it yet, or it is another kind of folder

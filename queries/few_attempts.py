@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _READ = ("attempt_gpus", "placements")
-"""What the view `attempt_node_times` is made of: a view and a table."""
+"""Parts of the view `attempt_node_times`: a view and a table."""
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ _verified: Final[dict[str, tuple[object, ...]]] = {}
 
 
 def check(root: Path, file: ManifestFile, *, digest: bool = True, again: bool = False) -> DamagedFile | None:
-    """What is wrong with a file; None if nothing is.
+    """The damage of a file; None if it is whole.
 
     Args:
         root: the warehouse directory.
@@ -132,7 +132,7 @@ def require(root: Path, files: Sequence[ManifestFile]) -> None:
 
 
 def message(root: Path, damage: Sequence[DamagedFile]) -> str:
-    """What is damaged, and the commands that mend it."""
+    """Message about the damage, with the commands that repair it."""
     more = f", and {len(damage) - 1:,} more files (trackside doctor lists them)" if len(damage) > 1 else ""
     lines = [f"{root}: damaged samples: {damage[0]}{more}."]
     lines.append("Copy the files back from a backup, or set them aside and load those days again:")

@@ -48,7 +48,7 @@ class Memo:
         return len(self._entries)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returned when it was first called under that key."""
+        """The first result of `make` for the key."""
         entry = self._entry(key)
         with entry.lock:
             if not entry.made:

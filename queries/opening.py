@@ -94,7 +94,7 @@ _engine = Engine()
 
 
 def engine() -> Engine:
-    """What `use_engine` was given last."""
+    """Settings of the last call of `use_engine`."""
     return _engine
 
 

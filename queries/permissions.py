@@ -1,4 +1,4 @@
-"""Who may read a warehouse: its owner, and the members of a group where one is configured.
+"""Readers of a warehouse: its owner, and the members of a group where one is configured.
 
 Accounting, names of users and commands are nothing for everybody on a login node.
 """

@@ -30,7 +30,7 @@ CURRENT: Final = "current"
 VIEWS: Final = "views.sql"
 
 KEPT: Final = 2
-"""Versions that stay: the newest, and the one that somebody may still be reading."""
+"""Versions that are kept: the newest, and the one that a reader may still have open."""
 
 _VERSION: Final = re.compile(r"trackside-(\d{8})")
 
@@ -45,7 +45,7 @@ def views(folder: str) -> str:
     """SQL that makes a view of each table in a folder of published tables.
 
     Args:
-        folder: its path, or what stands for it.
+        folder: its path, or a placeholder for it.
     """
     at = folder.replace("'", "''")
     made = [

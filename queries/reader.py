@@ -225,7 +225,7 @@ class Connection:
         return self.frame(of_run.narrowed(name, some=some), {key: params[key] for key in named} | runs)
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
-        """What `make` returns: nothing is cached, since rows may change."""
+        """The result of `make`: nothing is cached, since rows may change."""
         return make()
 
     def table(self, name: str) -> pl.DataFrame:
@@ -327,7 +327,7 @@ class Connection:
 
         Args:
             passed: names of checks that found nothing in the time before `since`, and would find nothing there now.
-                Those that can look at the time after it only; one that finds something there is run whole.
+                Those that can, check only the time after it; one that finds something there is run whole.
             since: midnight of the first day of the ledger that has changed since then.
         """
         with self.views_computed_once():
@@ -443,14 +443,14 @@ class Reader(Connection):
         self._connection.interrupt()
 
     def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.ManifestFile]:
-        """As the manifest of the copy has them, which is asked once: it never changes."""
+        """Files by the manifest of the copy, which is read once: it never changes."""
         key = (table, cluster, first, last)
         if key not in self._files:
             self._files[key] = super()._live_files(table, cluster, first, last)
         return self._files[key]
 
     def _beside_files(self, table: str, cluster: str) -> pl.DataFrame:
-        """As the database has them, which is asked once where there are none: days are read one by one."""
+        """Files by the database, which is read once where there are none: days are read one by one."""
         key = (table, cluster)
         if key in self._none_beside:
             return self._none_beside[key]
@@ -486,5 +486,5 @@ class Reader(Connection):
             self._connection.execute(view.sql.replace("OR REPLACE VIEW", "OR REPLACE TEMP VIEW", 1))
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What `make` returned when it was first called under that key: a published copy never changes."""
+        """The first result of `make` for the key: a published copy never changes."""
         return self._memo.get((self._path, *key), make)

@@ -1,4 +1,4 @@
-"""What a writer does before it opens a warehouse directory that was copied in part, restored, rolled back or damaged.
+"""Repairs before a writer opens a warehouse directory that was copied in part, restored, rolled back or damaged.
 
 Either the directory is as it should be; or the one thing that is surely right is done and reported (a missing database
 comes back from its published copy, what nothing refers to is set aside); or the writer refuses and names the way back.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from queries.integrity import ManifestFile
 
 log = logging.getLogger("trackside.warehouse")
-"""What was done is a warning: Python prints those on stderr where nothing else is configured."""
+"""Repairs are logged as warnings: Python prints those on stderr where nothing else is configured."""
 
 REPAIR: Final = "trackside doctor --repair"
 
@@ -296,16 +296,16 @@ def _set_aside_unnamed(root: Path, live: FileMetadata, *, repair: bool) -> None:
     if newest > expected and not repair:
         raise CorruptWarehouseError(
             f"{root}: raw/ holds samples of data version {newest}, which {directory.DATABASE} (data version "
-            f"{live.version}) does not know: the database is an older one, its write-ahead log was lost, or raw/ is of "
-            f"another warehouse.\nCopy the database that belongs to raw/ here; or set the samples that it does not "
-            f"know aside: {REPAIR}\nNothing was changed."
+            f"{live.version}) has no record of: the database is an older one, its write-ahead log was lost, or raw/ "
+            f"is of another warehouse.\nCopy the database that belongs to raw/ here; or set the samples without a "
+            f"record aside: {REPAIR}\nNothing was changed."
         )
     for path in unnamed:
         _set_aside(root, path, None)
     if unnamed:
         log.warning(
-            "trackside: %s: %d file%s of samples that the database does not know (of a writer that was killed, or of "
-            "another state of the warehouse) moved to %s/",
+            "trackside: %s: %d file%s of samples that the database has no record of (of a writer that was killed, or "
+            "of another state of the warehouse) moved to %s/",
             root, len(unnamed), "" if len(unnamed) == 1 else "s", directory.SET_ASIDE,
         )  # fmt: skip
 

@@ -89,8 +89,8 @@ class Check:
 
     Attributes:
         of: the rows that may be offending, as `FROM ...`: without any it need not be planned. Empty: it always is.
-        names: the column of its rows whose first values the finding names; empty: it says how many there are.
-        sql: with `$since` it can look at a part of the ledger, and of the attempts that are in that part.
+        names: the column of its rows whose first values the finding names; empty: the finding has their number.
+        sql: with `$since` it can check a part of the ledger, and the attempts in that part.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Check:
 
     @property
     def of_part(self) -> bool:
-        """Whether it can look at the time since a moment only."""
+        """Whether it can check only the time since a moment."""
         return "$since" in self.sql
 
 
@@ -231,7 +231,7 @@ def literal(text: str) -> str:
 
 
 def sample_time(name: str) -> str:
-    """The column that says in which day's file a row of a sample table lies.
+    """The column with the time that decides in which day's file a row of a sample table lies.
 
     >>> sample_time("gpu_samples"), sample_time("rank_steps")
     ('ts', 'started_at')

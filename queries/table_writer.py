@@ -94,7 +94,7 @@ class TableWriter(Connection):
         self._delete(table, f"DELETE FROM {_qualified(table)} WHERE {condition}", params)
 
     def _delete(self, table: str, sql: str, params: object = (), months: Collection[str] | None = None) -> None:
-        """Run a statement that deletes rows, and note of which months they are; None: the table is asked."""
+        """Run a statement that deletes rows, and note their months; None: the months are read from the table."""
         if months is None:
             months = self._months_found(table, sql, params)
             if not months:
@@ -217,7 +217,7 @@ class TableWriter(Connection):
 
     def query_of_attempts(self, name: str, some: pl.DataFrame, **params: object) -> pl.DataFrame:
         """Rows of a named query of `attempt_node_times` that are about some attempts (`some` has their keys)."""
-        from queries.few_attempts import only_some  # noqa: PLC0415 - few verbs ask for some
+        from queries.few_attempts import only_some  # noqa: PLC0415 - few verbs need it
 
         with (
             self.views_computed_once(),

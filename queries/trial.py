@@ -40,7 +40,7 @@ def open_trial(root: Path, *, now: datetime) -> Iterator[Writer]:
     Raises:
         NoWarehouseError: nothing has been published in it yet.
         WriteError: there is no room for the copy.
-        NewerWarehouseError, CorruptWarehouseError: as they say.
+        NewerWarehouseError, CorruptWarehouseError: see `queries.errors`.
     """
     root = root.absolute()
     source = published(root)

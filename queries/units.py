@@ -1,4 +1,4 @@
-"""What two databases of a warehouse differ in: the rows of a table, by cluster and day, as counts and digests.
+"""Differences of two databases of a warehouse: the rows of a table, by cluster and day, as counts and digests.
 
 A unit is the rows of one table that are of one cluster and one UTC day: the day of the first column of times or dates
 that the table has. Rows of a table without a cluster, or without times, are of the unit null. A unit is the same in
@@ -79,7 +79,7 @@ class Unit:
 
     @property
     def key(self) -> tuple[str, str | None, date | None]:
-        """Which unit it is."""
+        """Identity of the unit."""
         return self.table, self.cluster, self.day
 
 

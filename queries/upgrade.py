@@ -45,7 +45,7 @@ def refuse_other_schemas(root: Path, applied: Mapping[int, str]) -> None:
         )
     if max(applied, default=0) > steps[-1].number:
         raise NewerWarehouseError(
-            f"{root}: this warehouse has schema {max(applied)}, written by a newer Trackside; this one knows schema "
+            f"{root}: this warehouse has schema {max(applied)}, written by a newer Trackside; this one has schema "
             f"{steps[-1].number}.\nUpgrade Trackside, or point --warehouse at another directory. Nothing was changed."
         )
 

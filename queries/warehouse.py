@@ -68,16 +68,17 @@ def open_writer(
         now: the time, for the same purpose.
         group: whose members may read the warehouse; without one only its owner may.
         repair: repair a damaged or mixed-up directory, which only a person may request (see `queries.recovery`).
-        half_copied: go on with half a copy of a warehouse (see `queries.copying`), which nobody else may write to.
+        half_copied: go on with half a copy of a warehouse (see `queries.copying`), which no other process may write to.
 
     Raises:
         LockedWarehouseError: another process is writing; the message names it.
         NoWarehouseError: the place holds something else.
-        NewerWarehouseError, CorruptWarehouseError, WriteError: as they say.
+        NewerWarehouseError, CorruptWarehouseError, WriteError: see `queries.errors`.
     """
     if address_of(root) is not None:
         raise NoWarehouseError(
-            f"{root} is a lake, which nobody writes to directly: write into the directory of a cluster, and copy it.\n"
+            f"{root} is a lake, and lakes are not written to directly: write into the directory of a cluster, "
+            "and copy it.\n"
             f"  trackside ... --warehouse DIR && trackside warehouse copy DIR '{root}'"
         )
     root = root.absolute()
@@ -170,7 +171,7 @@ def copy_to_lake(
 
 
 def vacuum(lake: Path, *, before: datetime, dry_run: bool = False) -> Removed:
-    """Remove from a lake what nobody needs any more: see `queries.lake.vacuum`."""
+    """Remove from a lake files and snapshots that are no longer needed: see `queries.lake.vacuum`."""
     from queries.lake import vacuum as lakes  # noqa: PLC0415 - only for a lake
 
     address = address_of(lake)
@@ -182,7 +183,7 @@ def vacuum(lake: Path, *, before: datetime, dry_run: bool = False) -> Removed:
 def would_copy(
     source: Path, target: Path, *, report: Callable[[str, int, int], None], cluster: str | None = None
 ) -> Copied:
-    """What a copy would take; the target need not exist, and nothing is changed."""
+    """Rows that a copy would take; the target need not exist, and nothing is changed."""
     with open_reader(source, cluster=cluster) as reader:
         root, path = reader.root, reader.path
     here = directory.current_copy(target)
@@ -205,7 +206,7 @@ def open_reader(root: Path, memo: Memo | None = None, *, cluster: str | None = N
 
     Raises:
         NoWarehouseError: nothing has been published in it yet.
-        NewerWarehouseError, CorruptWarehouseError: as they say.
+        NewerWarehouseError, CorruptWarehouseError: see `queries.errors`.
     """
     kind, root = _kind_and_directory(root, cluster)
     directory.refuse_other_bytes(root)
@@ -221,7 +222,7 @@ def open_reader(root: Path, memo: Memo | None = None, *, cluster: str | None = N
 
 
 def _kind_and_directory(root: Path, cluster: str | None) -> tuple[type[Reader], Path]:
-    """What reads a warehouse, and the directory that it opens: that of a lake is made if need be."""
+    """Reader class of a warehouse, and the directory that it opens: that of a lake is made if need be."""
     address = address_of(root)
     if address is None:
         return Reader, root.absolute()

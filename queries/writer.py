@@ -67,7 +67,7 @@ class Writer(TableWriter):
                 self._changed_samples.clear()
 
     def _changes_so_far(self) -> Changes:
-        """What is noted of the transactions before the open one."""
+        """The recorded changes of the transactions before the open one."""
         found = self._connection.execute("SELECT key, value FROM meta WHERE key IN (?, 'data_version')", [FACT])
         facts = dict(found.fetchall())
         return Changes.of(facts.get(FACT), int(facts.get("data_version", 0)))
@@ -89,7 +89,7 @@ class Writer(TableWriter):
 
         Args:
             since: midnight of the first day of the ledger that has changed since the checks were run last, if that is
-                known. Checks that passed then look at the time after it only, where they can.
+                known. Checks that passed then check only the time after it, where they can.
 
         Raises:
             CheckError: a `stop` check failed. Within a transaction nothing is committed then.

@@ -38,7 +38,7 @@ held AS (
     GROUP BY ALL
 ),
 counted AS (
-    -- GPUs beside attempts that held an unknown number of them are nobody's.
+    -- GPUs beside attempts that held an unknown number of them belong to no attempt.
     SELECT cluster, node, SUM(gpu_seconds) AS gpu_seconds FROM gpu_time
     WHERE state = 'allocated' AND job_id IS NOT NULL AND started_at >= $since
     GROUP BY ALL

@@ -15,7 +15,7 @@ WHERE started_at >= $since
            ELSE TRUE
          END
       OR (job_id IS NOT NULL AND state <> 'allocated')
-      -- GPUs beside attempts that held an unknown number of them are nobody's.
+      -- GPUs beside attempts that held an unknown number of them belong to no attempt.
       OR (state = 'allocated' AND job_id IS NULL AND cause IS DISTINCT FROM 'gpus_unknown')
       OR (cause = 'gpus_unknown' AND (job_id IS NOT NULL OR category NOT IN ('unattributed', 'maintenance', 'down', 'drained', 'unknown')))
   );

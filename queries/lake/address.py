@@ -4,7 +4,7 @@
     ducklake:sqlite:/srv/lake/catalogue.sqlite               in a file of SQLite
     ducklake:/srv/lake/catalogue.ducklake                    in a file of DuckDB
 
-It never holds a password: it stands in configurations, in lists of processes and in messages.
+It never holds a password: it is shown in configurations, in lists of processes and in messages.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PREFIX: Final = "ducklake:"
 Kind = Literal["postgres", "sqlite", "duckdb"]
 
 _OTHER_KIND: Final = re.compile(r"(?!sqlite:)\w+:|[^/]*\bpassword\s*=", re.IGNORECASE)
-"""What follows the prefix where the catalogue is named in a way that is not ours."""
+"""Text after the prefix if the catalogue is named in an unsupported form."""
 
 _PASSWORD: Final = re.compile(r"\b(password|passfile|sslpassword)\s*=", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a lake's catalogue is.
+    """Address of a lake's catalogue.
 
     Attributes:
         kind: what holds it.

@@ -95,7 +95,7 @@ class CatalogueFile:
 
 
 def entry_of(address: str, name: str, rows: int) -> CatalogueFile | None:
-    """What the name of a file says; None if it is none of Trackside's names.
+    """Entry of a file, from its name; None if it is none of Trackside's names.
 
     >>> entry_of("/l/o/tables/main.runs/cluster=a/2026-10/00000002-3-99.parquet",
     ...     "o/tables/main.runs/cluster=a/2026-10/00000002-3-99.parquet", 3).span
@@ -126,7 +126,7 @@ class Catalogue:
         return str(row[0][0]) if row else ""
 
     def _rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[object, ...]]:
-        """Rows of a statement, in which LAKE stands for the attached lake, META for the tables of its catalogue."""
+        """Rows of a statement, in which LAKE is the attached lake, META the schema of its catalogue's tables."""
         with catalogue_errors(self.address):
             named = sql.replace("META.", f"__ducklake_metadata_{self._lake}.").replace("LAKE", self._lake)
             return self._connection.execute(named, values).fetchall()
@@ -136,7 +136,7 @@ class Catalogue:
         return int(str(self._rows("SELECT max(snapshot_id) FROM META.ducklake_snapshot")[0][0]))
 
     def identity(self) -> str:
-        """What distinguishes this lake from one that was at this address before."""
+        """Identity of this lake, which differs from that of an earlier lake at this address."""
         return str(self._rows("SELECT schema_uuid FROM META.ducklake_schema ORDER BY schema_id LIMIT 1")[0][0])
 
     def entries(self, origin: str | None = None) -> list[CatalogueFile]:
@@ -191,7 +191,7 @@ class Catalogue:
         return {name for name in names if name.startswith(f"{origin}/")}
 
     def is_complete(self) -> bool:
-        """Whether it has every table and column that this Trackside knows."""
+        """Whether it has every table and column of this Trackside's schema."""
         there = self._columns()
         wanted = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
         return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())

@@ -29,12 +29,12 @@ _PACKAGES: Final = {
 
 
 CHANGES_KEPT: Final = 32
-"""Attachments for a change after which the database is made anew, when nobody uses it: DuckLake keeps a megabyte or two
-of each until its database is closed, and a service commits for months."""
+"""Attachments for a change after which the database is made anew, when it is not in use: DuckLake keeps a megabyte
+or two of each until its database is closed, and a service commits for months."""
 
 
 class Database:
-    """This process's database in memory: made when it is needed, and closed after many changes when nobody uses it.
+    """This process's database in memory: made when it is needed, and closed after many changes when it is not in use.
 
     Attributes:
         keys: what its secret for buckets was made of; empty where it has none.
@@ -174,7 +174,7 @@ def _keys() -> str:
 
 
 REGION: Final = "us-east-1"
-"""Where none is named: that of a server that has none."""
+"""Region if none is named: that of a server that has none."""
 
 _OF_SECRET: Final = {
     "KEY_ID": "AWS_ACCESS_KEY_ID",

@@ -1,4 +1,4 @@
-"""What errors of a catalogue, or of where a lake's files are, mean for a person. No message holds a secret."""
+"""Messages for errors of a catalogue, or of the storage of a lake's files. No message holds a secret."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _of_files(address: Address, text: str, why: str) -> WarehouseError:
 
 
 def forbidden(place: str, why: str) -> WarehouseError:
-    """That an object store refuses whoever asks, and what it looks at."""
+    """Error for an object store that refuses the request, with the keys that it checks."""
     return WarehouseError(
         f"the object store refuses the files of {place}: {why}\n"
         "It goes by the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, too, if they are "
@@ -134,13 +134,13 @@ def no_lake(address: Address) -> str:
 
 
 def _reason(message: str) -> str:
-    """What PostgreSQL's library says, without the words that it was given."""
+    """The message of PostgreSQL's library, without the values that it was given."""
     _, found, reason = message.rpartition('": ')
     return " ".join((reason if found else message).split())[:300]
 
 
 def without_secrets(text: str) -> str:
-    """A message without what stands in quoted words of libpq.
+    """A message without the quoted words of libpq.
 
     >>> without_secrets('unable to connect at "host=db password=hunter2": refused')
     'unable to connect at "...": refused'

@@ -1,4 +1,4 @@
-"""Which directory may commit which warehouse, and which clusters: nothing newer or of others is ever replaced.
+"""Rules on which directory may commit which warehouse and clusters: newer or foreign data are never replaced.
 
 A directory notes the token of its last commit to each lake. If a lake has one that is in none of these notes, another
 directory has committed the same warehouse since: the two have grown apart, and neither may replace the other unasked.
@@ -36,7 +36,7 @@ def refuse(address: Address, source: AttachedCopy, there: Mapping[str, str], ent
     `there` and `entries` are what the lake has of its warehouse.
 
     Raises:
-        WarehouseError: it is; the message says what to do.
+        WarehouseError: it is; the message has the remedy.
     """
     if not there:
         return
@@ -103,7 +103,7 @@ def _note(root: Path, address: Address, **more: str) -> None:
 
 
 def _notes(root: Path) -> dict[str, dict[str, str]]:
-    """What a directory has noted, by the address of a lake."""
+    """Notes of a directory, by the address of a lake."""
     with contextlib.suppress(OSError, ValueError):
         notes = json.loads((root / directory.LAKES).read_text())
         if isinstance(notes, dict):

@@ -81,7 +81,7 @@ class _FileLock:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
 
     def take(self) -> bool:
-        """Take it if nobody has it."""
+        """Take the lock if it is free."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -92,7 +92,7 @@ class _FileLock:
         return True
 
     def holder(self) -> str:
-        """Who has it."""
+        """Holder of the lock."""
         try:
             since = datetime.fromtimestamp(self._path.stat().st_mtime, UTC)
             return f"{self._path.read_text()}, since {since:%Y-%m-%dT%H:%M:%SZ}"
@@ -132,11 +132,11 @@ class _Advisory:
         self._key = key
 
     def take(self) -> bool:
-        """Take it if nobody has it."""
+        """Take the lock if it is free."""
         return bool(self._query(f"SELECT pg_try_advisory_xact_lock({self._key})")[0][0])
 
     def holder(self) -> str:
-        """Who has it, as PostgreSQL knows."""
+        """Holder of the lock, by PostgreSQL."""
         high, low = (self._key >> 32) & 0xFFFFFFFF, self._key & 0xFFFFFFFF
         found = self._query(
             "SELECT a.application_name, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') "  # noqa: S608 - a number of ours
@@ -189,5 +189,5 @@ def _key(name: str) -> int:
 
 
 def _self() -> str:
-    """Who we are, for others: PostgreSQL cuts names of applications at 63 bytes."""
+    """Name of this process for others: PostgreSQL cuts names of applications at 63 bytes."""
     return f"process {os.getpid()} on {socket.gethostname()}"[:63]

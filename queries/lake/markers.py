@@ -1,7 +1,7 @@
-"""Which catalogues count the files of a place. Each leaves a file there, named by its identity.
+"""Markers of the catalogues that use the files of a place. Each leaves a file there, named by its identity.
 
-Two catalogues over the same files know nothing of each other: what one of them does not name may be what the other one
-is made of. So a second one is not made, and none removes a file where the marker of another lies.
+Two catalogues over the same files have no record of each other: files that one of them does not name may belong to the
+other one. So a second one is not made, and none removes a file where the marker of another lies.
 """
 
 from __future__ import annotations

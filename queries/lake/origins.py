@@ -58,7 +58,7 @@ _NOT_COMPARED: Final = OURS - {SCHEMA, STATE}
 
 
 def _state(source: AttachedCopy) -> dict[str, str]:
-    """What distinguishes the state of a warehouse, if its last writer noted that."""
+    """Digest of the state of a warehouse, if its last writer recorded it."""
     state = changes.of_warehouse(source.facts).state(source.version)
     return {} if state is None else {STATE: state}
 

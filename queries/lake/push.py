@@ -38,7 +38,7 @@ _AT_ONCE: Final = 4
 
 @dataclass(frozen=True)
 class LakeState:
-    """What a lake has of an origin, and which clusters it has of others, when a commit begins."""
+    """State of a lake for an origin, and clusters that it has of others, when a commit begins."""
 
     data_path: str = ""
     identity: str = ""
@@ -78,7 +78,7 @@ def push(
 
     Raises:
         LockedWarehouseError: another process commits the same warehouse.
-        WarehouseError: the lake has a later state of it, or its clusters are those of another; or as they say.
+        WarehouseError: the lake has a later state of it, or its clusters are those of another; see `queries.errors`.
     """
     with engine.connection() as connection, AttachedCopy(connection, root, path).attached() as source:
         work = _Push(address, connection, source, report, full=full)
@@ -131,7 +131,7 @@ class _Push:
                 markers.leave(lake.storage, lake.identity())
 
     def compare(self, create_at: Path | str | None) -> Copied:
-        """What would be committed."""
+        """Rows that would be committed."""
         try:
             state = self._state()
         except NoWarehouseError:
@@ -237,10 +237,10 @@ class _Push:
         fence.refuse_clusters_of_others(self._address, self._clusters, others)
 
     def _tidy(self, storage: Storage, state: LakeState, wanted: Collection[str]) -> set[str]:
-        """Remove what a commit that was stopped left; returns which of the wanted files it left whole.
+        """Remove the files of a stopped commit; returns those of the wanted files that it left whole.
 
-        Nothing is removed where another catalogue may know these files: of an origin of which this one has no facts,
-        and where the marker of another one lies. What a first commit left goes with the next commit, or with `vacuum`.
+        Nothing is removed where another catalogue may use these files: of an origin of which this one has no facts,
+        and where the marker of another one lies. Files of a first commit go with the next commit, or with `vacuum`.
         """
         found = storage.sizes(f"{self._origin}/")
         loose = {name for name in found if origin_of(name) and name not in state.known}

@@ -6,7 +6,7 @@
 
 The copy of a snapshot begins as the copy before it: only tables with other files are filled anew.
 
-It is a warehouse directory in every respect but that nobody writes to it: whatever reads a warehouse reads this. It
+It is a warehouse directory in every respect except that it is read-only: whatever reads a warehouse reads this. It
 may be deleted at any time.
 """
 
@@ -52,7 +52,7 @@ ABOUT: Final = "lake"
 each table that has rows a digest of its files."""
 
 SEEN_S: Final = 5.0
-"""So long a process takes the snapshot that it saw last for the newest: a page asks many questions."""
+"""For so long a process uses the last snapshot that it read as the newest: a page runs many queries."""
 
 _FORM: Final = 2
 """Changes with what a copy has besides its tables and views."""
@@ -60,7 +60,7 @@ _FORM: Final = 2
 _FETCHED_AT_ONCE: Final = 8
 
 _LEFT_S: Final = 3600.0
-"""An unfinished file so much older than a copy made now is nobody's."""
+"""An unfinished file that is this much older than a copy made now was abandoned."""
 
 _ONCE: Final = frozenset({"main.node_lists", "main.job_summaries"})
 """Tables without a cluster: several warehouses may have the same row."""
@@ -120,7 +120,7 @@ def _prepared(address: Address, cluster: str | None) -> Path:
 
 
 def _for_this_user_alone(folder: Path) -> None:
-    """Make a folder that nobody else can look into, also if an earlier version let all users read it."""
+    """Make a folder that no other user can read, also if an earlier version let all users read it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.suppress(PermissionError):
         folder.chmod(0o700)
@@ -128,7 +128,7 @@ def _for_this_user_alone(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Content:
-    """What a snapshot of a lake is made of."""
+    """Contents of a snapshot of a lake."""
 
     address: Address
     snapshot: int
@@ -168,7 +168,7 @@ class Content:
 
 
 def _digest(entries: Iterable[CatalogueFile]) -> str:
-    """A digest of files, whatever their order: their names say what is in them."""
+    """A digest of files, whatever their order: their names identify their contents."""
     return hashlib.sha256("\n".join(sorted(entry.name for entry in entries)).encode()).hexdigest()
 
 
@@ -291,7 +291,7 @@ class _Builder:
             link.symlink_to(self._storage.address(there))
 
     def _place(self, entry: CatalogueFile) -> Path:
-        """Where the file of a table is read."""
+        """Path at which the file of a table is read."""
         origin, _, rest = entry.name.partition("/tables/")
         return self._root / "raw" / "tables" / origin / rest
 
@@ -362,7 +362,7 @@ def _opened(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _tables_of(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
-    """The digest of each table that a copy has rows of; None of a copy that does not know."""
+    """The digest of each table that a copy has rows of; None of a copy without that record."""
     found = connection.execute("SELECT value FROM meta WHERE key = ?", [ABOUT]).fetchone()
     return None if found is None else dict(json.loads(found[0])["tables"])
 

@@ -1,7 +1,7 @@
-"""What a warehouse would have in a lake: its rows in spans, each of one table, one cluster and one month.
+"""Contents of a warehouse for a lake: its rows in spans, each of one table, one cluster and one month.
 
 A span is a file in the lake. It is compared by how many rows it has and by the sum of their digests, as units are (see
-`queries.units`), which stand in the name of the file: what has not changed is known without reading it.
+`queries.units`), which are in the name of the file: an unchanged span is recognised without reading it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MonthSpan:
 
     @property
     def key(self) -> tuple[str, str | None, str, int, str]:
-        """What makes it the same as another."""
+        """Key of the span: equal spans have equal keys."""
         return self.table, self.cluster, self.span, self.rows, self.digest
 
     def name(self, origin: str, version: int) -> str:
@@ -48,7 +48,7 @@ class MonthSpan:
 
 
 def shape_in_lake(shape: Shape) -> Shape:
-    """The shape with the time that tells the month: the first that is never null, if there is one."""
+    """The shape with the time that decides the month: the first that is never null, if there is one."""
     return replace(shape, day=time_of(shape.name.removeprefix("main.")))
 
 
@@ -73,7 +73,7 @@ def of_table(
 
 
 def height(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> int:
-    """How many rows a table has, which takes no look at them."""
+    """How many rows a table has, without reading them."""
     counted = connection.execute(f'SELECT COUNT(*) FROM "{database}".{shape.sql} WHERE {shape.rows}')
     row = counted.fetchone()
     return 0 if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""Where a lake's Parquet files are: a folder that all machines see, or a bucket of S3's protocol.
+"""Storage of a lake's Parquet files: a folder that all machines see, or a bucket of S3's protocol.
 
 Names are relative to that place. A file has its name when it is whole, and is never changed afterwards.
 """
@@ -68,7 +68,7 @@ class Storage(Protocol):
 
 
 def origin_of(name: str) -> str | None:
-    """The warehouse whose commits name a file so, while they write it, too; None: it is somebody else's.
+    """The warehouse whose commits name a file so, while they write it, too; None: the name is not Trackside's.
 
     >>> origin_of(f"{'0f' * 16}/tables/main.runs/all/00000003-7-41.parquet"), origin_of("photos/cat.jpg")
     ('0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f', None)

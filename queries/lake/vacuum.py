@@ -1,6 +1,6 @@
-"""Removing what a lake keeps and nobody needs: old snapshots, and files that no snapshot names.
+"""Removal of files that a lake no longer needs: old snapshots, and files that no snapshot names.
 
-Others may have files in the same place: only names that commits give are looked at.
+Others may have files in the same place: only names that commits give are considered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Removed:
-    """What was removed: files that were replaced, files that were never counted, and whose are being written."""
+    """Removed files: those that were replaced, those never committed; and warehouses that are being committed."""
 
     replaced: int = 0
     loose: int = 0
@@ -60,7 +60,7 @@ def vacuum(address: Address, *, before: datetime, dry_run: bool = False) -> Remo
 
 
 def _remove_loose(address: Address, lake: Catalogue, origin: str, removed: Removed, *, dry_run: bool) -> None:
-    """Remove the files of an origin that the catalogue does not know, unless it is being committed."""
+    """Remove the files of an origin that the catalogue does not name, unless it is being committed."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locks.held(address, origin))

@@ -1,6 +1,6 @@
 """Samples of a table in blocks, for what reads many of them once: polars decodes our files twice as fast as DuckDB.
 
-A block is lazy, so that its reader takes the columns that it needs, and others only where those say too little.
+A block is lazy, so that its reader takes the columns that it needs, and others only where those are not enough.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _in_row_groups(parts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def outgrown(heights: Sequence[int], height: int) -> list[int]:
-    """Which files, by their numbers of rows, a new one of that height takes in.
+    """Files that a new one of that height is merged with, by their numbers of rows.
 
     >>> outgrown([800, 100, 200], 100), outgrown([800, 100], 30), outgrown([], 10)
     ([1, 2], [], [])

@@ -26,7 +26,7 @@ FAILED, MEMORY, UNEXPECTED = 9, 10, 11
 
 _MEBIBYTE: Final = 2**20
 _OWN_MEMORY: Final = 1024 * _MEBIBYTE
-"""What Python, Arrow and DuckDB need before the query begins."""
+"""Memory that Python, Arrow and DuckDB need before the query begins."""
 
 OUTPUT_SPARE: Final = 8
 """Text of a value takes so many times the room of the value, at most."""

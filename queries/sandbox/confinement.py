@@ -1,4 +1,4 @@
-"""What the system keeps from a process that runs a person's SQL, whatever becomes of it.
+"""Confinement by the system of a process that runs a person's SQL.
 
 The gate (`queries.sandbox.gate`) and DuckDB's own settings decide what a query may do. This module is for the day when
 one of them has a hole: a process that has been taken over still reads no file but the warehouse's, opens no connection,
@@ -40,7 +40,7 @@ class ConfinementError(OSError):
 
 @dataclass(frozen=True)
 class Measures:
-    """What this system can do to confine a process."""
+    """Means of this system to confine a process."""
 
     landlock: int
     """ABI version; 0 where the kernel lacks it or has it switched off."""
@@ -59,13 +59,13 @@ class Measures:
 
 
 def measures() -> Measures:
-    """What this kernel offers on this processor."""
+    """Means that this kernel offers on this processor."""
     seccomp = _processor() is not None and _LIBC.prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0
     return Measures(landlock=max(_system_call(_CREATE_RULESET, None, 0, 1), 0), seccomp=seccomp)
 
 
 def _system_call(number: int, *arguments: int | bytes | None) -> int:
-    """What a system call returns: -1 where it failed, and `ctypes.get_errno` gives the reason."""
+    """Result of a system call: -1 where it failed, and `ctypes.get_errno` has the reason."""
     whole = (ctypes.c_long(each) if isinstance(each, int) else each for each in arguments)
     return int(_LIBC.syscall(ctypes.c_long(number), *whole))
 
@@ -193,7 +193,7 @@ def _checked(result: int) -> int:
 
 
 ENGINE: Final = (Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"), Path("/sys/devices/system/cpu"))
-"""What DuckDB reads when it opens a database, to see what memory and cores it has; it breaks down where it may not."""
+"""Files that DuckDB reads when it opens a database, for its memory and cores; it fails where it may not read them."""
 
 
 _ALLOCATORS: Final = ("/proc/sys/vm/overcommit_memory", "/proc/meminfo")
@@ -201,7 +201,7 @@ _ALLOCATORS: Final = ("/proc/sys/vm/overcommit_memory", "/proc/meminfo")
 
 
 def interpreter() -> tuple[list[Path], list[Path]]:
-    """What Python needs to import our packages: places to read, and folders to list."""
+    """Paths that Python needs to import our packages: places to read, and folders to list."""
     paths = sysconfig.get_paths()
     system = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", *_ALLOCATORS]
     prefixes = [f"{prefix}/lib" for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)]
@@ -354,8 +354,8 @@ _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
 """System calls that are refused, with their numbers on x86_64 and aarch64 (None: it has no such call)."""
 
 _NEW_FROM: Final = 424
-"""From here on numbers are the same on all processors, and callers know how to do without: io_uring, pidfds, the new
-calls for mounts, and whatever kernels will add are answered as a kernel does that lacks them."""
+"""From here on numbers are the same on all processors, and callers have a fallback: for io_uring, pidfds, the new calls
+for mounts, and all that kernels will add, the filter returns the error of a kernel that lacks them."""
 
 
 @dataclass(frozen=True)
@@ -444,7 +444,7 @@ def _in_part(kind: _Processor, pid: int) -> list[_Step]:
 
 
 def _argument(number: int) -> int:
-    """Where the lower half of an argument lies."""
+    """Offset of the lower half of an argument."""
     return 16 + 8 * number
 
 

@@ -12,7 +12,7 @@ from typing import Final
 TABLE_FUNCTIONS: Final = frozenset(
     str.split("range generate_series unnest repeat json_each json_tree duckdb_columns duckdb_tables duckdb_views")
 )
-"""Functions that stand where a table does."""
+"""Functions that are used in place of a table."""
 
 _OPERATORS = """
     !__postfix !~~ !~~* % & && * ** + - ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~

@@ -1,7 +1,7 @@
 """The gate for a person's SQL: what one SELECT may contain, decided on the tree that DuckDB's parser makes of it.
 
-Only listed kinds of nodes, functions, types and relations are allowed: everything else is refused. The tree says what a
-text means wherever it hides it: in a subquery, a CTE, a lambda, a pivot, the arguments of a function.
+Only listed kinds of nodes, functions, types and relations are allowed: everything else is refused. The tree has the
+meaning of a text wherever it is hidden: in a subquery, a CTE, a lambda, a pivot, the arguments of a function.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NAMED_TYPES: Final = frozenset({"json", "enum", "list"})
 """Types that the parser leaves unresolved."""
 
 _SHOWN: Final = frozenset({"tables", "databases", "__show_tables_expanded"})
-"""What SHOW may show besides relations."""
+"""Names that SHOW may show besides relations."""
 
 CATALOGUE: Final = frozenset(
     {"duckdb_columns", "duckdb_tables", "duckdb_views"}

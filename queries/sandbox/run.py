@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from io import BufferedRandom
 
 GRACE_S = 5
-"""What a process needs to hand over its rows; on top of the limit."""
+"""Seconds that a process has to hand over its rows, on top of the limit."""
 
 START_S = 120
 """Longest time for a process to start: Python and the engine may come from a slow disk. It is not counted."""
@@ -43,7 +43,7 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from queries.sandbox.ch
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """What a person's SQL may use; the result may hold at most `result_mb` megabytes.
+    """Limits of a person's SQL; the result may hold at most `result_mb` megabytes.
 
     Those that are `fixed` are not of the configuration.
     """
@@ -55,7 +55,7 @@ class SandboxLimits:
     fixed: bool = False
 
     def where(self, name: str) -> str:
-        """Where a limit is from.
+        """Source of a limit.
 
         >>> SandboxLimits().where("seconds"), SandboxLimits(fixed=True).where("seconds")
         ('config: sql.seconds', 'the limit here; trackside sql takes more')
@@ -154,7 +154,7 @@ _ALLOCATION = ("bad_alloc", "memory allocation", "Cannot allocate memory", "out 
 
 
 def _raise_for(status: int, message: str, limits: SandboxLimits) -> None:
-    """What the process's end means for the person."""
+    """Raise the error for the person, by the end of the process."""
     if status == 0:
         return
     if status == FAILED and "corrupt database file" in message.lower():

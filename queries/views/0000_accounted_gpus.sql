@@ -3,7 +3,7 @@ CREATE OR REPLACE VIEW accounted_gpus AS
 WITH first_recorded AS (
     SELECT cluster, MIN(COALESCE(started_at, submitted_at)) AS ts
     FROM stored.attempts
-    WHERE scheduler = 'slurm' -- what others record says nothing of Slurm's accounting
+    WHERE scheduler = 'slurm' -- records of other schedulers are no evidence about Slurm's accounting
       AND (
           n_gpus > 0
           OR (n_gpus = 0 AND node_list IS NOT NULL)

@@ -6,7 +6,7 @@ WITH several AS (
 )
 SELECT * FROM interruptions WHERE hash(cluster, run_id, attempt_no) NOT IN (SELECT digest FROM several)
 UNION ALL
--- The component that stands for all, as metrics.restarts.restarts.once chooses it.
+-- The component that represents all, as metrics.restarts.restarts.once chooses it.
 SELECT * REPLACE (
     CASE
         WHEN COUNT(n_gpus) OVER whole = COUNT(*) OVER whole THEN CAST(SUM(n_gpus) OVER whole AS DECIMAL(12, 3))

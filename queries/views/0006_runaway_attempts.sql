@@ -1,4 +1,4 @@
--- One row is an attempt that accounting never closed though the controller no longer knew the job (sacctmgr show runawayjobs), with the latest time at which it can have ended.
+-- One row is an attempt that accounting never closed although the controller no longer had the job (sacctmgr show runawayjobs), with the latest time at which it can have ended.
 CREATE OR REPLACE VIEW runaway_attempts AS
 -- Mending it by `sacctmgr show runawayjobs` closes the row at its own start; how long it ran stays unknown.
 -- An open job that a later list lacks was listed by mistake: the controller has it. A list of which rows were refused
@@ -48,7 +48,7 @@ out_of_service AS (
       AND s.started_at > p.started_at
     GROUP BY ALL
 ),
--- Who else held GPUs of the node since: of several runaways the older one is taken to have gone first.
+-- Other holders of GPUs of the node since: of several runaways the older one is taken to have gone first.
 others AS (
     SELECT p.cluster, p.scheduler, p.job_id, p.submitted_at, p.node, a.started_at, a.ended_at, n.n_gpus
     FROM places AS p

@@ -1,5 +1,5 @@
 -- One row is a waiting array (21_[2-3%1]) all of whose tasks the warehouse has by now, each under the displayed id
--- (21_2): no raw id tells that one of them was the array's own record, which waits no more.
+-- (21_2): no raw id shows that one of them was the array's own record, which waits no more.
 WITH waiting AS (
     SELECT
         cluster,

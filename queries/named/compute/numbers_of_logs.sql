@@ -1,4 +1,4 @@
--- One row is what a run's log told of it, as it is stored: runs of a cluster of which any log told something.
+-- One row is the stored numbers of a run from its log: runs of a cluster with any such number.
 SELECT
     cluster,
     run_id,

@@ -1,4 +1,4 @@
--- One row is the stored numbers of a run of a cluster, but for what its log tells. In no particular order: there are millions.
+-- One row is the stored numbers of a run of a cluster, except those from its log. In no particular order: there are millions.
 SELECT
     cluster,
     run_id,

@@ -1,4 +1,4 @@
--- One row is an attempt of a cluster, as metrics read it. A runaway ended at the latest when `runaway_attempts` says.
+-- One row is an attempt of a cluster, as metrics read it. A runaway ended at the latest at the time in `runaway_attempts`.
 SELECT
     a.cluster,
     a.scheduler,

@@ -1,4 +1,4 @@
--- Writes stored.attempts: whose the attempts of Determined's pods are, by the export of its allocations; pods do not say.
+-- Writes stored.attempts: users of the attempts of Determined's pods, by the export of its allocations; pods have no user.
 UPDATE stored.attempts AS a
 SET
     "user" = COALESCE(a."user", d."user"),

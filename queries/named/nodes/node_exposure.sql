@@ -1,5 +1,5 @@
 -- One row is a node of a cluster within a window: GPU-seconds of its presence, and those that attempts ran on it.
--- What stood still because the node was dead, or suspended, did not run; beside jobs with unknown GPUs it is unknown.
+-- Time on a dead node, and suspended time, did not run; beside jobs with unknown GPUs it is unknown.
 WITH clipped AS (
     SELECT
         node,

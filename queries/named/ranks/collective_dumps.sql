@@ -1,4 +1,4 @@
--- One row is what a rank's dump of the NCCL flight recorder says of a group of ranks, of dumps whose last entry lies in a time; of all runs, or of the run or job named.
+-- One row is an entry about a group of ranks in a rank's dump of the NCCL flight recorder, of dumps whose last entry lies in a time; of all runs, or of the run or job named.
 SELECT run_id, session, job_id, reported_at, measure, rank, value
 FROM rank_reports
 WHERE cluster = $cluster AND program = 'nccl-flight-recorder' AND reported_at >= $since AND reported_at < $until

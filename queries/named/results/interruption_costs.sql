@@ -1,5 +1,5 @@
--- One row is an interruption in the window, of a class (infrastructure, ...; empty: of any) (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was unobserved, or what of its work was kept is not logged: its own, and that of the attempt that followed.
--- Of an attempt that nothing but accounting knows, nothing can be told: those are most of the ledger.
+-- One row is an interruption in the window, of a class (infrastructure, ...; empty: of any) (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was unobserved, or the kept part of its work is not logged: its own, and that of the attempt that followed.
+-- The cost of an attempt that only accounting records is unknown: such attempts are most of the ledger.
 WITH seen AS (
     SELECT DISTINCT scheduler, job_id, submitted_at
     FROM gpu_time

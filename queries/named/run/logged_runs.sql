@@ -1,4 +1,4 @@
--- One row is a run that only its log knows, the newest first; `matching` is how many there are, of `n_clusters` clusters.
+-- One row is a run that is known from its log alone, the newest first; `matching` is how many there are, of `n_clusters` clusters.
 WITH every AS (
     SELECT
         s.cluster,

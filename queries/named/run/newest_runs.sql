@@ -1,4 +1,4 @@
--- One row is one of the newest runs, of a cluster or a user where these are not null, the newest first. Runs that only a log knows are among them.
+-- One row is one of the newest runs, of a cluster or a user where these are not null, the newest first. Runs known from a log alone are among them.
 WITH every AS (
     SELECT
         cluster,

@@ -1,4 +1,4 @@
--- One row is a run that a text may mean, the best match and then the newest first: by its id, the id of a job of it, what another log of its attempts calls it, or its name. Runs that only a log knows are among them.
+-- One row is a run that a text may mean, the best match and then the newest first: by its id, the id of a job of it, the name in another log of its attempts, or its name. Runs known from a log alone are among them.
 WITH jobs AS (
     SELECT
         r.cluster,

@@ -5,7 +5,7 @@ JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
 WHERE r.cluster = $cluster
   AND (
       $job_id = r.job_id OR $job_id = a.display_id OR $job_id = a.array_job_id
-      -- A name that is not one run stands before `@` in the ids of its runs.
+      -- A name of several runs is the part before `@` in the ids of its runs.
       OR starts_with(r.run_id, $job_id || '@')
   )
 GROUP BY r.run_id

@@ -1,4 +1,4 @@
--- One row is the id of a run of a cluster that held GPUs in a window: of the first `$most`, those whose GPUs stood still longest without a failure that explains it; where that is equal, those whose time was seen least.
+-- One row is the id of a run of a cluster that held GPUs in a window: of the first `$most`, those whose GPUs were idle longest without a failure that explains it; where that is equal, those with the least observed time.
 WITH held AS (
     SELECT
         r.run_id,

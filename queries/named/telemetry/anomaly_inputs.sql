@@ -1,4 +1,4 @@
--- One row is a UTC day of a cluster with telemetry of GPUs or nodes, in a time of whole days, with what says whether that changed: the digests of its files of samples, and a number made of all its hourly roll-ups.
+-- One row is a UTC day of a cluster with telemetry of GPUs or nodes, in a time of whole days, with a record of its state, to detect changes: the digests of its files of samples, and a number made of all its hourly roll-ups.
 WITH files AS (
     SELECT day, string_agg(table_name || ' ' || sha256, ' ' ORDER BY table_name, sha256) AS made_of
     FROM partitions
