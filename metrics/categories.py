@@ -22,8 +22,8 @@ GPUS_UNKNOWN = "gpus_unknown"
 CATEGORIES = (*UNAVAILABLE, *IDLE, *ALLOCATED)
 
 COSTLY = ("startup", "checkpoint", "teardown", "lost", "stalled", "pending_demand", "maintenance", "drained", "down")
-"""Categories of time that could have trained and did not: what "costs most" adds up, wherever it is shown. Neither
-unobserved time is in it, nor work that is not training, nor GPUs that nobody requested."""
+"""Categories of time that could have trained and did not: the terms of "costs most", wherever it is shown. Unobserved
+time, work that is not training, and GPUs that no job requested are not in it."""
 
 EVIDENCE_KINDS = ("log", "telemetry", "accounting", "assumed")
 """Kinds of evidence, the strongest first."""

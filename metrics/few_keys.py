@@ -1,4 +1,4 @@
-"""Sorts by several columns that use only those that tell rows apart: the order is the same.
+"""Sorts by several columns that use only those in which rows differ: the order is the same.
 
 A computation is about one cluster, so the first column of its keys has the same value in every row. polars puts all key
 columns of a row together before it compares rows: 325,000 runs in no order took 0.39 CPU seconds to sort by cluster and

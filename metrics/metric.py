@@ -122,7 +122,7 @@ class Metric:
 
     @property
     def computed_by(self) -> str:
-        """Where the arithmetic is, for who wants to check it."""
+        """Place of the arithmetic, for readers who check it."""
         if self.function is None:
             return f"the named query {self.query}"
         return f"{self.function.__module__}.{self.function.__qualname__}"

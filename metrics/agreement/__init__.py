@@ -1,1 +1,1 @@
-"""Where Slurm and Kubernetes see a node differently, and which of them lagged."""
+"""Disagreements of Slurm and Kubernetes about nodes, and which of them lagged."""

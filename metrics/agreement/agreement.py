@@ -1,10 +1,10 @@
 """Agreement of two control planes: node state in Slurm against node and pod state in Kubernetes, over time.
 
-Both have a say on a node whose slurmd runs on a Kubernetes host, as a pod or beside the kubelet. They *agree* where
+Both control a node whose slurmd runs on a Kubernetes host, as a pod or beside the kubelet. They *agree* where
 both have it in service, or both have it out; in between they disagree, and one has not followed yet. Draining is not
 drained: a node that Slurm is to take out of service counts as out, and `settled_at` is when its last attempt has left.
-Maintenance in Slurm is planned, and no disagreement whatever Kubernetes has. What either side does not say at a time is
-unknown, and never a disagreement; how far that blurs an interval's ends is told beside it.
+Maintenance in Slurm is planned, and no disagreement whatever Kubernetes has. Time that either side does not cover is
+unknown, and never a disagreement; the uncertainty of an interval's ends is recorded with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAIRS: Final[frames.Schema] = {
     "pod_ended_at": frames.TIME,
 }
 """When a Slurm node was which Kubernetes node: one row for each pod that slurmd ran in, or for a host with one name in
-both; `terminating_at` is when the pod was asked to end, `pod_ended_at` when its containers had ended."""
+both; `terminating_at` is when the pod's deletion was requested, `pod_ended_at` when its containers had ended."""
 
 SIDES: Final[frames.Schema] = {
     "cluster": frames.TEXT,
@@ -169,7 +169,7 @@ def _terminating(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _both(lanes: pl.DataFrame, slurm_known: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
-    """When both sides say something (`both`), and whether the lane has no Kubernetes node (`alone`)."""
+    """The time that both sides cover (`both`), and whether the lane has no Kubernetes node (`alone`)."""
     covered = slurm_known.select("cluster", *_SPAN).with_columns(
         pl.col("started").clip(lower_bound=first), pl.col("ended").fill_null(last).clip(upper_bound=last)
     )
@@ -188,7 +188,7 @@ def _held(held: pl.DataFrame, own: pl.DataFrame, end: int) -> pl.DataFrame:
 
 
 def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Pieces with what each side says (`slurm`, `kube`), and the kind of disagreement; null: there is none."""
+    """Pieces with the state on each side (`slurm`, `kube`), and the kind of disagreement; null: there is none."""
 
     def on(name: str) -> pl.Expr:
         return pl.col(name) > 0

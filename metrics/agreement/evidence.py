@@ -1,4 +1,4 @@
-"""Which side of a disagreement was wrong, as far as evidence tells, and the reasons that each side gives."""
+"""Evidence for which side of a disagreement was wrong, and the reasons that each side gives."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def _reason(found: pl.DataFrame, side: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Which side was wrong, where evidence tells, and what it is.
+    """Which side was wrong, where there is evidence, and the evidence.
 
-    The side that followed the other was late. Without that, what ran on the node tells: work that Slurm placed on a
+    The side that followed the other was late. Without that, the work on the node decides: work that Slurm placed on a
     cordoned node, or lost on a node that is not ready, or completed on one.
     """
     work = held.select(*_KEY, began="started_at", finished="ended_at", final="state")

@@ -5,9 +5,9 @@ before. How far a deviation goes beyond what does not matter (a least effect, or
 is summed up over the hours, and starts again at 0 where the sum would be negative: Page's cumulative sum. The sum is in
 units of its own tail. An hour adds 6 at most, so no single hour decides.
 
-What an hour adds follows from its day and the 14 days before, so a day is summed up by itself, whatever is asked later:
-what all its hours add, the highest sum from its beginning on, the highest of any stretch, and the sum at its end.
-From these the sums of any days in a row follow (`metrics.anomalies.scan`). How subjects differed on those 14 days
+What an hour adds follows from its day and the 14 days before, so a day is summed up by itself, whatever is queried
+later: the sum of all its hours, the highest sum from its beginning on, the highest of any stretch, and the sum at its
+end. From these the sums of any days in a row follow (`metrics.anomalies.scan`). How subjects differed on those 14 days
 depends on their pasts in turn: a day depends on `REACH_DAYS` before it.
 
 Sources: Page, Biometrika 41 (1954); the tail: Siegmund, Sequential Analysis (1985), chapter 2; scales by the median

@@ -1,8 +1,8 @@
-"""What telemetry says of the nodes that slow ranks are suspected on: it confirms one, or it does not.
+"""Telemetry of the nodes that slow ranks are suspected on: it confirms one, or it does not.
 
 An event of a node's hardware confirms a suspicion where it lies within the session (or the hour before, since what
-lasts is reported once), and where at most a quarter of the session's other nodes had such an event: what all nodes
-have does not tell one of them from the others. A deviation from the peers confirms it where it overlaps the session.
+lasts is reported once), and where at most a quarter of the session's other nodes had such an event: an event of all
+nodes does not distinguish one of them. A deviation from the peers confirms it where it overlaps the session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVIDENCE: frames.Schema = {
     "telemetry": frames.TEXT,
     "telemetry_since": frames.TIME,
 }
-"""What telemetry shows of the suspected nodes of a session, in words, and since when."""
+"""Findings of telemetry on the suspected nodes of a session, in words, and since when."""
 
 
 def telemetry_evidence(

@@ -106,8 +106,8 @@ def hour_sums(rows: pl.DataFrame, first: int, last: int, limits: Limits) -> pl.D
 class _HourRows:
     """Rows that fit a processor's cache, as arrays, and the stretches of an hour in them.
 
-    A stretch begins with another hour or an earlier moment. Where another GPU's rows begin later in the same hour only
-    the names tell, which `hour_sums` compares: then GPUs are added up each by itself.
+    A stretch begins with another hour or an earlier moment. Where another GPU's rows begin later in the same hour, only
+    the names distinguish them, which `hour_sums` compares: then GPUs are added up each by itself.
 
     Attributes:
         begins: first row of each stretch.
@@ -190,7 +190,7 @@ def busy_hours(hours: pl.DataFrame, rolled: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         hours: `HOURS`.
-        rolled: `BUSY_HOURS` of hours that a roll-up says were busy.
+        rolled: `BUSY_HOURS` of hours that were busy by a roll-up.
 
     Returns:
         `BUSY_HOURS`, in the order of GPUs and hours.

@@ -1,8 +1,8 @@
-"""Which GPUs, nodes, ports and mounts deviate for hours on end, from the sums of days (`metrics.anomalies.day_sums`).
+"""GPUs, nodes, ports and mounts that deviate for hours on end, from the sums of days (`metrics.anomalies.day_sums`).
 
 The cumulative sums of days in a row follow from those of each day. By chance a sum goes beyond h with a probability of
-at most n exp(-h) in n hours. Its highest value is the evidence, and its last start before that tells since when. False
-discoveries are controlled over all subjects that were tested in the window that is asked for: of each subject its
+at most n exp(-h) in n hours. Its highest value is the evidence, and its last start before that is the begin. False
+discoveries are controlled over all subjects that were tested in the requested window: of each subject its
 clearest test counts, times how many tests it had.
 
 What is kept from one day to the next is a few numbers per test and what 14 days left of each subject, however long the

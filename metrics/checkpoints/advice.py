@@ -78,7 +78,7 @@ def best_interval_s(write_s: FloatArray, mttf_s: FloatArray) -> FloatArray:
     """
     with np.errstate(invalid="ignore"):
         inner = -np.exp(-1 - write_s / mttf_s)
-        intervals = mttf_s * (1 + special.lambertw(inner).real)  # type: ignore[call-overload]  # its stubs know no array
+        intervals = mttf_s * (1 + special.lambertw(inner).real)  # type: ignore[call-overload]  # its stubs have no array
     return np.where(np.isinf(mttf_s) & (write_s >= 0), np.where(write_s > 0, np.inf, 0.0), intervals)
 
 

@@ -1,1 +1,1 @@
-"""Claims: what somebody promised, and whether the data refute it."""
+"""Claims: promised numbers, and whether the data refute them."""

@@ -84,7 +84,7 @@ class Claim:
     """A claim as quoted, and as it is tested.
 
     `quoted` are the words used. `read_as` is what is tested instead, since words such as "up to 96 %" cannot be
-    refuted as they stand. `failure_class` and `population` are of an MTTF: which interruptions count, and whether jobs
+    refuted by themselves. `failure_class` and `population` are of an MTTF: which interruptions count, and whether jobs
     of all sizes are evidence for the claimed one (pooled, by the number of GPUs) or only those within 6.25 % of it
     (bucket). `flop_convention` and `dtype` are of an MFU: how FLOP are counted, and whose dense peak they are put over
     (None: the configured convention, and the fastest data type that the run's log names). `base_gpus`, `scaling` and

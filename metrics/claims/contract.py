@@ -1,6 +1,6 @@
-"""What a contract makes of a verdict: the outcome by its rule, the error budget, and credits.
+"""Terms of a contract applied to a verdict: the outcome by its rule, the error budget, and credits.
 
-A verdict says what the data show. A contract may read the same measurement otherwise: by its value alone, or by its
+A verdict reports what the data show. A contract may read the same measurement otherwise: by its value alone, or by its
 worse end, so that unobserved time counts against whoever must prove. The rule is a term of the contract, not a
 measurement, and the report prints both.
 

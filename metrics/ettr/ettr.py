@@ -1,11 +1,11 @@
-"""ETTR, effective training time ratio: of the time a run wanted to train, the share in which it did.
+"""ETTR, effective training time ratio: of the time a run was queued or scheduled, the share in which it trained.
 
     ETTR = productive / (queued + scheduled)
 
 per run, from its first eligible moment to its last end, in GPU-seconds so that large runs weigh what they cost.
 Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section II. Its first
 version does not count blocking checkpoint writes as unproductive, its second does; both are here, and `ettr` is the
-second. Runs that never wanted to train are left out of the clusters' ETTR: `runs_of_other_work`.
+second. Runs without any training are left out of the clusters' ETTR: `runs_of_other_work`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
 
 
 def runs_of_other_work(others: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
-    """Runs that never wanted to train: every attempt of them is other work. One that trains makes it a training run.
+    """Runs without any training: every attempt of them is other work. One that trains makes it a training run.
 
     Args:
         others: as `metrics.ledger.ledger.other_work` returns it.
@@ -330,7 +330,7 @@ METRICS = (
         parts=Parts("gpu_h", "productive", "queued and scheduled GPU-h"),
         judged=True,
         headline=2,
-        summary="Of the time runs wanted to train, the share in which they did; queueing counts.",
+        summary="Of the time that runs were queued or scheduled, the share in which they trained; queueing counts.",
         formula=(
             "productive GPU-seconds / (queued + scheduled) GPU-seconds of the runs that have started by the end of the "
             "data, initial queue included; checkpoint writes that block training are unproductive (Meta v2); runs of "

@@ -120,7 +120,7 @@ _STARTS = ("n_starts", "started_gpus", "seen_gpus")
 
 
 class Shared(NamedTuple):
-    """What stands for a run's own inputs where nothing of it is logged, in seconds.
+    """Replacements for a run's own inputs where it has no logs, in seconds.
 
     `restart_measured`, `interval_measured`: whether it was measured on any run of the cluster; else it is assumed.
     """

@@ -99,7 +99,7 @@ def incidents(
 
 
 def in_question(events: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
-    """Keys of the attempts whose nodes `incidents` looks at: those that ran when an event happened somewhere."""
+    """Keys of the attempts whose nodes `incidents` reads: those that ran when an event happened somewhere."""
     moments = events["ts"].drop_nulls().dt.epoch("us").unique().sort()
     begun = attempts.filter(pl.col("started_at").is_not_null())
     begin = begun["started_at"].dt.epoch("us")

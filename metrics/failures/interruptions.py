@@ -164,7 +164,7 @@ def in_question(
     before_s: float = BEFORE_END_S,
     after_s: float = AFTER_END_S,
 ) -> pl.DataFrame:
-    """Keys of the attempts whose nodes `interruptions` looks at; its arguments. Where few events are, they are few."""
+    """Keys of the attempts whose nodes `interruptions` reads; its arguments. Where few events are, they are few."""
     ended = _ended(attempts)
     near = at_some_time(ended, events, of="ended_at", at="ts", before_s=before_s, after_s=after_s)
     return pl.concat([near.select(_KEY), _parts_of_broken(ended, joined).select(_KEY)]).unique()

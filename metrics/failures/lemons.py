@@ -363,7 +363,7 @@ METRICS = (
     Metric(
         name="lemon_q",
         unit="ratio",
-        summary="How likely a node that failed so often is no worse than the others, all nodes looked at together.",
+        summary="How likely a node that failed so often is no worse than the others, all nodes tested together.",
         formula=(
             "p: upper tail of Poisson(rate of the other nodes x its GPU-days) at its incidents, not below the exact "
             "binomial tail given the total; q: p adjusted by Benjamini-Hochberg over all nodes. lemon: q < 0.05, 3 or "

@@ -81,7 +81,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
         exposure every estimate is null; `mttf_high_d` is null where there is no upper limit (no failure yet). `phi` and
         `phi_p` are of the counts per UTC day with GPU-days as offset; where p < 0.05 the intervals are of k/phi in
         T/phi.
-        `b` with its interval is the slope of the size law, of `pooled` and `over 128`; the note says what follows.
+        `b` with its interval is the slope of the size law, of `pooled` and `over 128`; the note has the consequence.
 
     Incidents are counted within each size and window, so they do not add up over sizes or windows where one incident
     strikes several. Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.

@@ -74,7 +74,7 @@ def with_second_order(
 
 
 def in_question(interruptions: pl.DataFrame, attempts: pl.DataFrame, *, room_s: float = ROOM_S) -> pl.DataFrame:
-    """Keys of the attempts whose nodes `with_second_order` looks at: preempted ones, and what started after them."""
+    """Keys of the attempts whose nodes `with_second_order` reads: preempted ones, and those that started after them."""
     victims = _victims(interruptions)
     begun = attempts.select(*_KEY, "started_at")
     comers = at_some_time(begun, victims, of="started_at", at="_freed", before_s=room_s, after_s=0)
@@ -193,7 +193,7 @@ METRICS = (
         formula="lost + stalled (not what restarts in place took) + startup of the attempt that followed",
         query="interruption_costs",
         function=None,
-        interval="none: a census; null where more than a tenth was unobserved, or what was kept is not logged",
+        interval="none: a census; null where more than a tenth was unobserved, or the kept work is not logged",
         source="our definitions 5.2",
     ),
     Metric(

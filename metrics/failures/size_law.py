@@ -2,7 +2,7 @@
 
 A job of N GPUs fails at the rate exp(a + b log N); b = 1 is the law behind MTTF = 1/(N r_f). The model is a Poisson
 regression of failures on log N with job-days as offset. Sizes enter as they are, not in buckets: all attempts of one
-size share one rate, so their sums say all that there is to say.
+size share one rate, so their sums are sufficient.
 """
 
 from __future__ import annotations

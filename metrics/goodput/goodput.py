@@ -93,7 +93,7 @@ UNCLEAR = (pl.col("cause") == GPUS_UNKNOWN).fill_null(value=False)
 """Time of GPUs on nodes where an attempt ran that held an unknown number of them."""
 
 SWITCH_ON = (
-    "no source tells how many (Slurm: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld; for "
+    "no source records how many (Slurm: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld; for "
     "jobs of today, load `scontrol show job -d`; Kubernetes: time slices, MPS, GPU memory, or a claim not loaded)"
 )
 """Why the GPUs of attempts are unknown, and what to do about it."""
@@ -395,7 +395,7 @@ METRICS = (
         unit="ratio",
         exported=ExportedFamily(
             "availability_ratio",
-            "Share of all GPU-time there was in which the GPUs were in service; lower and upper: time without a known "
+            "Share of all GPU-time in which the GPUs were in service; lower and upper: time without a known "
             "node state counted unavailable and available.",
         ),
         claim=Claimable("ledger_ratio", of="capacity"),

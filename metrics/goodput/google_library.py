@@ -62,7 +62,7 @@ def library_goodput(
     """Goodput of one job run as the library prints it: arguments and account as of `metrics.goodput.job.job_goodput`.
 
     Events of the kinds in `WHOLE` and `data` are what the library has entries for; all others are its custom events.
-    Of saves (those that training waited for) and restores it knows the step and the seconds that each took. The log
+    Of saves (those that training waited for) and restores it has the step and the seconds that each took. The log
     is taken in the order of time; at one moment job starts and events' ends come before steps.
 
     >>> library_goodput([0], range(5), [5, 8, 11, 14, 17], job_end=20, now=20).goodput
@@ -95,7 +95,7 @@ def _disruptions(numbers: Longs) -> list[int]:
     begin = 0
     for at, stop in itertools.pairwise(falls):
         again = np.isin(numbers[at:stop], numbers[begin:at])
-        # Numbers rise from one fall to the next, so after the first that comes again the segment knows none of them.
+        # Numbers rise from one fall to the next, so a segment from the first repeated number on has no repeats.
         if again.any():
             begin = at + int(np.argmax(again))
             segment_starts.append(begin)
@@ -196,7 +196,7 @@ def _data(events: Sequence[Event], disruptions: list[float]) -> dict[str, float]
 def _closed(
     total: float, productive: float, buckets: dict[str, float], max_step: int | None, disruptions: int
 ) -> JobGoodput:
-    """The account with `other`; buckets that make no sense are dropped, and it says so."""
+    """The account with `other`; buckets outside 0 to `total` are dropped, and the note names them."""
     senseless = [name for name, seconds in buckets.items() if not 0 <= seconds <= total]
     positive = {name: seconds for name, seconds in buckets.items() if seconds > 0 and name not in senseless}
     booked = sum(seconds for name, seconds in positive.items() if name != DATA_LOADING_ASYNC)
@@ -221,7 +221,7 @@ METRICS = (
         ),
         query="steps",
         function=library_goodput,
-        interval="none: a census of what the logs tell",
+        interval="none: a census of the logs",
         source="AI-Hypercomputer/ml-goodput-measurement 0.2.3; equal to it on the same log (tests run the library)",
     ),
 )

@@ -238,7 +238,7 @@ def _blocks(homes: pl.DataFrame, blocks: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _with_causes(wanted: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
-    """Cut when nodes were wanted where the cause changes."""
+    """Cut the demand for nodes where the cause changes."""
     names = pl.DataFrame({"code": list(CAUSES), "cause": list(CAUSES.values())}, schema_overrides={"code": pl.Int64})
     waiting = wanted.with_columns(pl.lit(1).alias("waiting"))
     cut = sweep([waiting, explained.rename({"home": "lane"})]).drop("waiting")

@@ -20,8 +20,8 @@ _US = 1_000_000
 def with_silence(node_states: pl.DataFrame, slurmd_timeout_s: pl.DataFrame) -> pl.DataFrame:
     """Add the time that a node had been silent for before Slurm called it down.
 
-    Slurm marks a node DOWN, "Not responding", only after it has not heard from it for SlurmdTimeout. Its jobs end at
-    that same moment, so without this the time that a dead node held GPUs would be zero. What is added is certain
+    Slurm marks a node DOWN, "Not responding", only after it has had no response from it for SlurmdTimeout. Its jobs end
+    at that same moment, so without this the time that a dead node held GPUs would be zero. What is added is certain
     silence; the node may have died up to a few pings earlier still.
 
     Args:

@@ -317,7 +317,7 @@ def _judged(together: pl.DataFrame) -> pl.DataFrame:
 
 
 def _within_attempt(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
-    """What looks like start or end in the samples is amid the attempt where roll-ups tell of time before or after."""
+    """Apparent starts and ends in the samples are within the attempt where roll-ups cover time before or after."""
     before = (pl.col("rolled_from") < pl.col("started")).fill_null(value=False)
     after = (pl.col("rolled_until") > pl.col("started")).fill_null(value=False)
     amid = ((pl.col("category") == "startup") & before) | ((pl.col("category") == "teardown") & after)
@@ -336,7 +336,7 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
     An attempt is productive for certain only while all GPUs of the node are active (one idle one may be its own); of
     an hour's shares, for at least 1 - the sum of what each lacks. With `active` of them active and h held, at least
-    h - active of the held ones are idle. Only nodes all of whose GPUs have samples tell anything; and active samples
+    h - active of the held ones are idle. Only nodes all of whose GPUs have samples are evidence; and active samples
     across the attempt's own beginning or end may be the neighbours' there.
     """
     parts = held.filter(~pl.col("whole"))

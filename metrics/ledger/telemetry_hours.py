@@ -1,4 +1,4 @@
-"""What hourly roll-ups of activity say of attempts that hold whole nodes: what must have been."""
+"""Evidence of hourly roll-ups of activity for attempts that hold whole nodes: the least that follows from them."""
 
 from __future__ import annotations
 

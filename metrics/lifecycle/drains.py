@@ -1,4 +1,4 @@
-"""Drains that Slurm records in two parts: asked for in a snapshot of nodes, an event once the last job is gone.
+"""Drains that Slurm records in two parts: requested, in a snapshot of nodes; an event, once the last job is gone.
 
 Between the two, the snapshot's drain ends with its last observation. Where a job that ran then ended as the event
 begins, with the same reason, the node drained all the while: Slurm makes an event of a drain only when its last job has

@@ -24,7 +24,7 @@ STATES: Final[frames.Schema] = frames.NODE_STATES | {
     "by": frames.TEXT,
     "silent": frames.FLAG,
 }
-"""`frames.NODE_STATES` with what the reason tells, and `silent`: the time before Slurm noticed."""
+"""`frames.NODE_STATES` with the facts parsed from the reason, and `silent`: the time before Slurm noticed."""
 
 TIME_OUT: Final[frames.Schema] = {
     "cluster": frames.TEXT,

@@ -26,7 +26,7 @@ PLANNED: Final = "maintenance"
 """The row over everything planned."""
 
 UNKNOWN: Final = "unknown"
-"""A cause, or who acted, where no reason tells."""
+"""A cause, or an actor, without a reason that names it."""
 
 SUMMARY: Final[frames.Schema] = {
     "subject": frames.TEXT,

@@ -54,8 +54,8 @@ def step_mfu(
     - `peak_flop` = GPUs x dense peak x seconds from the step's beginning to that of the next
     - `mfu` = flop / peak_flop
 
-    Each is null where anything it needs is missing: tokens, the model's sizes, a GPU or data type that the table does
-    not know, for HFU whether activations are computed again. FLOP per token that the log states count only under the
+    Each is null where anything it needs is missing: tokens, the model's sizes, a GPU or data type that the table
+    lacks, for HFU whether activations are computed again. FLOP per token that the log states count only under the
     convention that the log names (or `stated`). They are null, too, where a step claims the impossible: more than
     `IMPOSSIBLE_ABOVE` times what its GPUs can do in its time, or in the mean time of its session's steps where that is
     longer (a log that is flushed once in ten steps has nine without a length).

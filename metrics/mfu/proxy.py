@@ -279,7 +279,7 @@ METRICS = (
     Metric(
         name="mfu_proxy",
         unit="ratio",
-        summary="What to multiply tensor activity by to come to the MFU of logs, over the hours that have both.",
+        summary="Factor from tensor activity to the MFU of logs, over the hours that have both.",
         formula="sum(w MFU HFU) / sum(w HFU^2), HFU = tensor activity x SM clock / clock of the peak, w = GPU-hours",
         query="gpu_tensor_hours",
         function=fits,

@@ -85,7 +85,7 @@ METRICS = (
         unit="ratio",
         parts=Parts("flop", "model FLOP", "peak FLOP of all allocated time"),
         summary=(
-            "MFU over all time that logged runs were allocated GPUs: what MFU and the share of productive time come to."
+            "MFU over all time that logged runs were allocated GPUs: MFU of the steps x the share of productive time."
         ),
         formula="model FLOP of the kept steps / (dense peak FLOP/s x allocated GPU-seconds of the runs)",
         query="ledger_sums",

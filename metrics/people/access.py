@@ -4,7 +4,7 @@ A user in an account is one row, however many partitions the association names. 
 made (Slurm's account changes), or where no change is known when a list of associations first has it; it ends when it is
 removed, or with the first list without it. What neither changes nor lists show is unknown.
 
-A user who was renamed is one person under the latest name, unless the old name was given to somebody again.
+A user who was renamed is one person under the latest name, unless the old name was given to another user later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What GPU-time costs, by prices that are data: per GPU model and from a date on; and its energy and emissions.
+"""Cost of GPU-time, by prices that are data: per GPU model and from a date on; and its energy and emissions.
 
-Prices and grid factors come from the configuration. What has no price stays without: it is counted in GPU-hours and
-never in money, so a cost says how much of the GPU-time it is of.
+Prices and grid factors come from the configuration. GPU-time without a price is counted in GPU-hours and
+never in money, so each cost has the share of the GPU-time that it covers.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ METRICS = (
     Metric(
         name="cost",
         unit="currency",
-        summary="What GPU-time cost, by the configured prices per GPU-hour of each GPU model, from a day on.",
+        summary="Cost of GPU-time, by the configured prices per GPU-hour of each GPU model, from a day on.",
         formula="sum over the ledger of GPU-hours x price of the node's GPU model on that UTC day",
         query="gpu_time_to_price",
         function=cost,

@@ -1,7 +1,7 @@
 """Names of people: users who were renamed, and login names and user numbers (uids) that do not go together.
 
-Only an account change tells that a user was renamed. A number that two names had, or a name that had two numbers, is
-said and never merged: the number, or the name, may have been given to somebody else.
+Only an account change proves that a user was renamed. A number that two names had, or a name that had two numbers, is
+reported and never merged: the number, or the name, may have been given to another user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RENAMES: frames.Schema = {
     "new": frames.TEXT,
     "reused_at": frames.TIME,
 }
-"""A user who was renamed; `reused_at`: the old name was given to somebody again (null: never)."""
+"""A user who was renamed; `reused_at`: the old name was given to another user (null: never)."""
 
 UIDS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -71,7 +71,7 @@ def with_latest_names(rows: pl.DataFrame, renamed: pl.DataFrame, *, user: str, a
         rows: with `cluster`, a column of users and one of moments.
         renamed: `RENAMES`.
         user: the column of users.
-        at: the column of moments: of a name that was given to somebody again, what was before that is the first one's.
+        at: the column of moments: of a name that was given to another user, earlier rows are the first one's.
     """
     for cluster, _, old, new, reused_at in renamed.iter_rows():
         own = (pl.col("cluster") == cluster) & (pl.col(user) == old)

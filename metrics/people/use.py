@@ -1,4 +1,4 @@
-"""Use: what users and accounts held, what of it trained, stood still or was lost, and how their attempts ended.
+"""Use: GPU-time that users and accounts held, its trained, idle and lost parts, and how their attempts ended.
 
 Numbers with definitions, about GPU-time and not about merit: who trains for long on many GPUs meets more failures of
 hardware, which are given per GPU-day with their interval.
@@ -48,7 +48,7 @@ def use(
         and `share` of all that was allocated; `productive_s` and `productive_high_s` (all that was not seen counted
         so, too), `productive_share` and `productive_share_high`; `idle_s` and `idle_high_s` (standing still), `lost_s`;
         attempts that ended in the window, `n_ended`, and `n_completed`, `n_cancelled`, `n_failed`, `n_preempted` (or
-        requeued) of them; `n_infrastructure` interruptions and `n_own` (of class user that nobody cancelled);
+        requeued) of them; `n_infrastructure` interruptions and `n_own` (of class user, without cancelled ones);
         `gpu_days`, `rate` of infrastructure interruptions per GPU-day with `rate_low` and `rate_high` (exact Poisson,
         95 %).
     """

@@ -7,7 +7,7 @@ drained block delays such a job though as many nodes are idle elsewhere. Each jo
 waited for the same nodes, so the sum is at most what a repair at once would have saved. A job was *delayed by a
 preempting restart* from its preemption for a run that came back from a failure until it ran again.
 
-GPU-hours are those that the jobs asked for; they are waiting time, and no part of the ledger.
+GPU-hours are those that the jobs requested; they are waiting time, and no part of the ledger.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metrics.placement.spans import Longs
 
 OUTAGE, BLOCK, RESTART = "nodes out of service", "blocks out of service", "preempting restart"
-"""What delayed a job; a block where it asked for segments."""
+"""Causes of a job's delay; a block where it requested segments."""
 
 DELAYS: frames.Schema = {name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY} | {
     "user": frames.TEXT,
@@ -202,7 +202,7 @@ METRICS = (
         unit="gpu_s",
         summary="GPU-seconds that jobs waited only because nodes were out of service and not planned to be.",
         formula=(
-            "sum over waiting jobs of GPUs asked for x time in which they did not fit the free nodes of their "
+            "sum over waiting jobs of requested GPUs x time in which they did not fit the free nodes of their "
             "partition and would have with those out of service; segments within blocks"
         ),
         query="attempts",

@@ -52,7 +52,7 @@ MORE: Final = pl.col("spanned") > pl.col("least")
 
 @dataclass(frozen=True)
 class Effect:
-    """An effect, its 95 % interval, and the smallest one that could have been seen; null: cannot be told.
+    """An effect, its 95 % interval, and the smallest one that could have been seen; null: unknown.
 
     Attributes:
         what: `step_time`, `failures` (ratios) or `waiting` (seconds).

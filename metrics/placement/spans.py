@@ -184,7 +184,7 @@ class NodePlaces:
 
     @functools.cached_property
     def _states(self) -> pl.DataFrame:
-        """What each node had and who held it, over time: swept when it is first asked for, since there are millions."""
+        """GPUs and holders of each node over time: swept at the first request, since there are millions."""
         stands = self._places.select(pl.col("home").alias("lane"), "started", "ended", place=pl.col("place") + 1)
         lanes = ("started", "ended")
         return sweep(

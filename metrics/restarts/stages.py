@@ -95,7 +95,7 @@ def _failed(restarted: pl.DataFrame) -> pl.DataFrame:
 def in_question(
     restarted: pl.DataFrame, joined: pl.DataFrame, events: pl.DataFrame, *, before_s: float = BEFORE_END_S
 ) -> pl.DataFrame:
-    """Keys of the attempts whose nodes `with_detection` looks at; its arguments."""
+    """Keys of the attempts whose nodes `with_detection` reads; its arguments."""
     near = at_some_time(_failed(restarted), events, of="interrupted_at", at="ts", before_s=before_s, after_s=0)
     return joined.join(near, on=_RUN, how="semi").select(_KEY)
 

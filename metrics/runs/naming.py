@@ -1,6 +1,6 @@
-"""What names the run that a job belongs to, besides the scheduler's own ids: labels that its user gave it.
+"""Names of a job's run, besides the scheduler's own ids: labels that its user gave it.
 
-An environment variable, a key in the comment, the wckey or a pattern of job names says that several jobs are one run,
+An environment variable, a key in the comment, the wckey or a pattern of job names marks several jobs as one run,
 each only where the configuration enables it. What depends on another job (`--dependency=afterany:...`) cannot be used:
 Slurm's accounting does not keep dependencies.
 """

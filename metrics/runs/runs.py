@@ -1,4 +1,4 @@
-"""Training runs: which attempts belong to one logical task, and how we know.
+"""Training runs: which attempts belong to one logical task, and the evidence for it.
 
 Slurm writes a row for each execution of a job: a requeue closes one row and opens the next with the same job id. So
 the attempts of a run are the rows of a job id, in order, unless the id was used again. Several jobs are one run where

@@ -1,4 +1,4 @@
-"""One process that wrote two logs at once (our recorder and W&B, say) trained once.
+"""One process that wrote two logs at once (our recorder and W&B, for example) trained once.
 
 Sessions of one run and job that lie in one another are logs of the same process, if they come from different files. A
 step of theirs that begins while the same step runs is that step: a step is run again only after it was finished.
@@ -50,7 +50,7 @@ def one_event_per_process(sessions: pl.DataFrame, events: pl.DataFrame) -> pl.Da
 
     Returns:
         The same columns. Events of one kind and step that overlap, or begin within a second, are one: from the earliest
-        begin to the latest end, safe from when the first log says so.
+        begin to the latest end, safe from the first time in a log.
     """
     doubled = _overlapping(sessions)
     own = events.join(doubled, on=_RUN, how="semi", nulls_equal=True)

@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
 
 _WIDEST = 50.0
-"""Half-width of a logarithm from which on an interval says nothing."""
+"""Half-width of a logarithm from which on an interval has no meaning."""
 
 
 def estimate(tops: Sequence[float], bottoms: Sequence[float], over: str) -> Estimate | None:

@@ -90,7 +90,7 @@ _FLOP: Final = ("flop", "peak_flop")
 
 
 def _labels(steps: pl.DataFrame) -> pl.DataFrame:
-    """The recipes among the steps, with a label each: what tells two of one name apart is added."""
+    """The recipes among the steps, with a label each: two of one name get a suffix that distinguishes them."""
     recipes = steps.select(KEY).unique(maintain_order=True).sort(KEY)
     named = [_label(row) for row in recipes.iter_rows(named=True)]
     several = {label for label in named if named.count(label) > 1}

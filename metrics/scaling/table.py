@@ -68,7 +68,7 @@ def _of_recipe(recipe: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class _SizeRuns(NamedTuple):
-    """The runs of a size of a recipe, and what each pair of sizes asks of them, made once.
+    """The runs of a size of a recipe, and the inputs of each pair of sizes, made once.
 
     Attributes:
         runs: `metrics.scaling.speeds.run_speeds`'s rows with `seconds`.

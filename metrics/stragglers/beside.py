@@ -1,12 +1,12 @@
 """Time of steps in which no rank computes: transfers of a collective, and the host.
 
-The rank that comes last to a collective waits for nobody, so the least that any rank waits in an interval is what the
-transfers themselves take. What a rank neither computes nor waits is the host's: data loading, launching, saving. All
+The rank that comes last to a collective waits for no rank, so the least that any rank waits in an interval is the time
+of the transfers themselves. Time without computation or waiting is the host's: data loading, launching, saving. All
 ranks have that part of it that the least delayed one has.
 
 How long either takes by nature depends on the model and the network; that it takes longer than in the fastest quarter
-of the same run on as many ranks is told here. What is slow from the first step to the last is told by other runs on as
-many ranks that compute as long a step (`against_other_runs`), or not at all.
+of the same run on as many ranks is found here. Time that is slow from the first step to the last is found by other runs
+on as many ranks that compute as long a step (`against_other_runs`), or not at all.
 
 The rank that waits least is the one that the others wait for. If it does not compute longer, its host is what is late.
 """
@@ -29,7 +29,7 @@ ALIKE: Final = 1.05
 """Runs whose seconds of computation a step, sorted, are no further apart than this are of one group."""
 
 MIN_RUNS: Final = 3
-"""Of a group, before one is told to be slower than the others."""
+"""Least runs of a group for one of them to be called slower than the others."""
 
 _SESSION: Final = ("cluster", "run_id", "session")
 _PARTS: Final = ("network", "launch")
@@ -47,7 +47,7 @@ def time_beside(times: pl.DataFrame) -> pl.DataFrame:
         the middle interval's), and for each of `network` and `launch` its `_s` (seconds beyond the usual), `_times`
         (how many times the usual, in the intervals that count), `_since` (the first such step) and `_share_of_lines`
         (how many of the intervals from the first to the last of these count); null where fewer than three count. And
-        what `late_hosts` tells.
+        the columns of `late_hosts`.
     """
     seconds, stages = pl.col("wall_s").median(), pl.col("stage").drop_nulls().n_unique()
     known = times.filter(pl.col("wait_s").is_finite() & (pl.col("wall_s") > 0))
@@ -114,7 +114,7 @@ def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
     """Seconds of transfers beyond those of other runs on as many ranks whose ranks compute as long a step.
 
     Args:
-        sessions: a row each, with what `time_beside` tells, `ranks`, `intervals` and `middle_s`.
+        sessions: a row each, with the columns of `time_beside`, `ranks`, `intervals` and `middle_s`.
 
     Returns:
         The same rows with `others` (how many other runs; null with fewer than two), and `others_s` and `others_times`,

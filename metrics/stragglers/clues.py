@@ -1,4 +1,4 @@
-"""What tells causes apart that a replay takes for one: hosts from transfers, lengths of sequences from pauses, links.
+"""Clues that separate causes which a replay cannot: hosts from transfers, lengths of sequences from pauses, links.
 
 - A micro-batch of long sequences takes longer forward and backward, on every stage; a pause of the host (garbage
   collection of Python) makes the forward pass longer alone, since another thread launches the backward pass (OSDI'25,
@@ -150,7 +150,7 @@ _Key = tuple[str, int, int | None]
 
 
 def _seconds_of_links(trace: OperationTrace, own_s: FloatArray) -> dict[_Key, tuple[float, float]]:
-    """What transfers take, and what so many of their kind usually do; of sends and receives as the receiver has it."""
+    """Time of transfers, and the usual time of their kind; of sends and receives by the receiver's clock."""
     seconds: dict[_Key, tuple[float, float]] = {}
     for kind in COMMUNICATION:
         every = of_kind(trace, kind)

@@ -1,4 +1,4 @@
-"""Which rank others waited for in a hang, from how far each rank came in the collectives of each group.
+"""The rank that others waited for in a hang, from how far each rank came in the collectives of each group.
 
 A rank that others wait for has not entered a collective that others of its group have, and waits in none itself. One
 that is behind and waits elsewhere is held up by another rank there. Ranks that left no dump may be the ones waited for.
@@ -26,7 +26,7 @@ DUMPS: Final[frames.Schema] = {
     "node": frames.TEXT,
     "value": frames.NUMBER,
 }
-"""What a rank's dump says of a group: `entered|GROUP`, `size|GROUP` or `waits|OPERATION|GROUP`, with its value."""
+"""Measures of a group in a rank's dump: `entered|GROUP`, `size|GROUP` or `waits|OPERATION|GROUP`, with its value."""
 
 HANGS: Final[frames.Schema] = {
     **dict.fromkeys(("run_id", "session", "job_id"), frames.TEXT),
@@ -36,14 +36,14 @@ HANGS: Final[frames.Schema] = {
 }
 """A hang of a session: when its ranks made their last entries, how many `ranks` left a dump, how many of them were
 `waiting` in a collective, how many of the largest group left none (`absent`; null: unknown), how many others waited for
-(`n_last`) and the first of them, where that is told."""
+(`n_last`) and the first of them, where that is recorded."""
 
 _SESSION: Final = ("run_id", "session", "job_id")
 _HANG: Final = (*_SESSION, "hang")
 
 
 def find_hangs(dumps: pl.DataFrame) -> pl.DataFrame:
-    """Hangs that dumps tell of.
+    """Hangs in dumps.
 
     Args:
         dumps: `DUMPS`, in any order.
@@ -115,7 +115,7 @@ def _reason() -> pl.Expr:
         "rank {}{}{} entered no collective after {} of {}, where others wait in {}",
         "last_rank", place, more, _whole("reached"), "group", what,
     )  # fmt: skip
-    gone = pl.format("ranks without a dump: {}; they were gone, or are what the others wait for", _whole("absent"))
+    gone = pl.format("ranks without a dump: {}; they were gone, or the others wait for them", _whole("absent"))
     return (
         pl.when(pl.col("last_rank").is_not_null())
         .then(named)
@@ -124,9 +124,9 @@ def _reason() -> pl.Expr:
         .when(pl.col("behind") > 0)
         .then(pl.lit("ranks wait for each other in different groups: their collectives are in another order"))
         .when(pl.col("waiting") == pl.col("ranks"))
-        .then(pl.lit("all ranks entered the collective: it, or the network under it, stands still"))
+        .then(pl.lit("all ranks entered the collective: it, or the network under it, is stuck"))
         .when(pl.col("waiting") == 0)
-        .then(pl.lit("no rank waits in a collective: they stand still elsewhere"))
+        .then(pl.lit("no rank waits in a collective: they are stuck elsewhere"))
         .otherwise(pl.lit("cannot tell: all ranks entered the same collectives, and some do not wait in one"))
     )
 

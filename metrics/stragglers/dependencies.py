@@ -198,7 +198,7 @@ def _typical(times: FloatArray, operations: list[int]) -> FloatArray:
 
 
 def _pairs(trace: OperationTrace, transfers: dict[int, _Transfer]) -> Iterator[TransferGroup]:
-    """Each send with its receive: the k-th of one stage with the k-th of the other; others stand alone.
+    """Each send with its receive: the k-th of one stage with the k-th of the other; others are unpaired.
 
     Raises:
         ValueError: one side is missing.

@@ -49,13 +49,13 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         .when(cause == "job_shape")
         .then(_shape(n_slow))
         .when((n_slow == 0) & (share_explained("lasting") >= MAJORITY))
-        .then(pl.lit("ranks differ for good, and too many of them to tell which are slow and which are fast"))
+        .then(pl.lit("ranks differ for good, and too many of them to decide which are slow and which are fast"))
         .otherwise(pl.lit("slow ranks explain less than half of it"))
     )
 
 
 def _no_cause() -> pl.Expr:
-    """That no rank is slow, and what that does not say of the network and the hosts."""
+    """Reason where no rank is slow, with the limits of that for the network and the hosts."""
     nobody = "no rank computes longer than its peers by what matters"
     share = pl.col("network_share")
     return (

@@ -1,7 +1,8 @@
-"""Which ranks a framework's own straggler detection listed as the slowest, and how often.
+"""Ranks that a framework's own straggler detection listed as the slowest, and how often.
 
-Such reports list a few ranks of each interval, so they are no measurement of all of them and tell no slow node from the
-shape of the job. What they do tell: whether it is the same rank again and again, and how far it is from the fastest.
+Such reports list a few ranks of each interval, so they are no measurement of all of them and do not separate a slow
+node from the shape of the job. They show whether it is the same rank again and again, and how far it is from the
+fastest.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SLOW_SIDE: Final = {
     "round_trip_s": "highest",
     "batch_loading_s": "highest",
 }
-"""Measures of speed, the most telling first, and at which end of them the slow ranks are."""
+"""Measures of speed, the most informative first, and at which end of them the slow ranks are."""
 
 RANK_REPORTS: Final[frames.Schema] = {
     **dict.fromkeys(("run_id", "session", "program"), frames.TEXT),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 UNSURE_OF_NETWORK: Final = 0.25
-"""Share of the time that transfers take, from which on nothing is said of a network that no other run vouches for."""
+"""Share of the time that transfers take, from which on the network is in doubt unless another run confirms it."""
 
 _SESSION: Final = ("cluster", "run_id", "session")
 
@@ -35,7 +35,7 @@ _CAUSE_OF: Final = {
     "late host": "launch",
     "late hosts": "job_shape",
 }
-"""What takes the time beside computation, and the cause that this is."""
+"""Parts of the time beside computation, and the cause that each means."""
 
 SESSION_STRAGGLERS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -204,8 +204,8 @@ def _slow_on_all_stages() -> pl.Expr:
 def _in_block() -> pl.Expr:
     """Whether a slow rank is one of several in a row, as many as a pipeline stage would have; rows sorted by rank.
 
-    A stage with more work that the lines do not name looks like that, and so does a slow node or rack. One run cannot
-    tell; that the whole node is slow in most of its runs does, and so does that it was not slow from the beginning on.
+    A stage with more work that the lines do not name looks like that, and so does a slow node or rack. One run
+    does not decide; a node that is slow in most of its runs does, and one that was not slow from the beginning.
     """
     came_later = pl.col("ratio_before").log() < pl.col("ratio_since").log() / 2
     in_a_row = [*_SESSION, pl.col("slow").rle_id().over(_SESSION)]
@@ -254,8 +254,8 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
 def _beside() -> pl.Expr:
     """Which time beside computation made a session straggle, one of `_CAUSE_OF`, or null.
 
-    Transfers, the host of all ranks, and the host of the rank that the others wait for: the longest of the three. What
-    is long from the first step on is told by its share alone, or by other runs.
+    Transfers, the host of all ranks, and the host of the rank that the others wait for: the longest of the three. Time
+    that is long from the first step on is found by its share alone, or by other runs.
     """
     parts = {
         "network": pl.max_horizontal("network_s", "others_s", _most("network")),
@@ -279,7 +279,7 @@ def _beside() -> pl.Expr:
 
 
 def _most(part: str) -> pl.Expr:
-    """Its seconds where they are most of the wall time; of a pipeline's waiting no one knows how much is transfers."""
+    """Its seconds where they are most of the wall time; the part of transfers in a pipeline's waiting is unknown."""
     share = pl.col(f"{part}_share")
     decided = (share >= MAJORITY) & ((pl.col("stages") <= 1) if part == "network" else True)
     return pl.when(decided).then(share * pl.col("wall_s"))
@@ -291,7 +291,7 @@ def _comes_and_goes() -> pl.Expr:
 
 
 def _unsure_of_network() -> pl.Expr:
-    """Whether transfers take so much of the time throughout that a link may be slow, and no other run tells."""
+    """Whether transfers take so much of the time throughout that a link may be slow, without another run to compare."""
     alone = pl.col("others").is_null()
     return (pl.col("cause") == "none") & alone & (pl.col("network_share") >= UNSURE_OF_NETWORK)
 

@@ -3,7 +3,7 @@
 A rank is compared with the middle one of its peers: the ranks of the same session and pipeline stage, over the same
 steps, which have equal work in a job of regular shape. How far the logarithm of that ratio goes beyond what does not
 matter (3 %, or as much more as ranks of this session differ anyway) is summed up, and starts again at 0 where the sum
-would be negative: Page's cumulative sum. Its highest value tells a slow rank, and its last start since when. False
+would be negative: Page's cumulative sum. Its highest value shows a slow rank, and its last start the begin. False
 discoveries are controlled over all ranks tested.
 
 Sources: computation, since waiting hides a slow rank in wall time: OSDI'25; medians rather than means: NVIDIA's

@@ -4,7 +4,7 @@ A stall is a step that begins at least so many usual steps before the next one (
 ledger's hang. What its run log recorded meanwhile explains it: reading data, saving or loading a checkpoint. Otherwise
 dumps of the NCCL flight recorder do, or
 times of ranks, if there are any: in a collective all ranks wait but the one that the others wait for; where even
-that one waits, the collective itself stands still. Else its kind is unknown.
+that one waits, the collective itself is stuck. Else its kind is unknown.
 
 The usual step is the median one of its session, which a stall does not move.
 """
@@ -22,7 +22,7 @@ EXPLAINED: Final = 0.5
 """Share of a stall that an event, or waiting, must take to explain it."""
 
 LEAST_RANKS: Final = 3
-"""With fewer ranks that record waiting nobody is last."""
+"""With fewer ranks that record waiting none is called the last."""
 
 KINDS: Final = {"data": "data", "checkpoint_save": "checkpoint", "checkpoint_load": "checkpoint"}
 """Of stalls, by the kind of event."""
@@ -70,7 +70,7 @@ FEW: Final = 0.25
 """Of the ranks: more than so many that stopped early are no single place."""
 
 LINES_BEHIND: Final = 2
-"""A rank that is killed loses the line that it was about to write, so one line less says nothing."""
+"""A rank that is killed loses the line that it was about to write, so one line less is no evidence."""
 
 
 def stalls(
@@ -82,7 +82,7 @@ def stalls(
         gaps: `STEP_GAPS`, without those in which a process started: that is a restart.
         events: `frames.RUN_EVENTS` of these runs.
         ranks: `RANK_LINES` of these runs; may be empty.
-        dumps: `metrics.stragglers.collectives.HANGS` of these runs, which tell more than times of ranks; None: none.
+        dumps: `metrics.stragglers.collectives.HANGS` of these runs, better evidence than times of ranks; None: none.
 
     Returns:
         `STALLS`, the costliest first; a pause that evaluation or start-up explains is none.
@@ -117,7 +117,7 @@ def _of_lines(name: str) -> pl.Expr:
 
 
 def _by_dumps(late: pl.DataFrame, dumps: pl.DataFrame | None) -> pl.DataFrame:
-    """What dumps of collectives tell of each stall: `dumped`, and `_OF_RANKS` with `dump_` before their names."""
+    """Columns from dumps of collectives for each stall: `dumped`, and `_OF_RANKS` with `dump_` before their names."""
     of_hang = frames.conform(frames.empty(HANGS) if dumps is None else dumps, HANGS).rename({"job_id": "job"})
     pairs = (
         late.select(*_KEY, "resumed_at")
@@ -202,7 +202,7 @@ def _by_ranks(late: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
         rank_reason=pl.when(one)
         .then(named)
         .when(everyone)
-        .then(pl.lit("all ranks wait: the collective itself, or the network under it, stands still"))
+        .then(pl.lit("all ranks wait: the collective itself, or the network under it, is stuck"))
         .when(~many)
         .then(pl.lit("cannot tell: ranks did not wait for each other, and the log has no event of that time")),
         last_rank=pl.when(one).then("last_rank"),

@@ -1,4 +1,4 @@
-"""What makes a job slow: a node, the job's own shape, the network, the host side, or nothing that the trace decides.
+"""Cause of a slow job: a node, the job's own shape, the network, the host side, or nothing that the trace decides.
 
 A node is blamed only where the job's shape is ruled out first: one worker computes longer than the other ranks of its
 own stage, step after step, and few do. Stages that are cut unevenly and sequences of unequal length are the more
@@ -34,7 +34,7 @@ _CAUSES: Final[dict[str, Cause]] = {
     "communication": "network",
     "launch": "launch",
 }
-"""The cause that each part of the time beyond the ideal speaks for."""
+"""The cause that each part of the time beyond the ideal is evidence for."""
 
 PAUSES: Final = (
     "forward passes take longer now and then, backward passes of the same micro-batches do not: pauses of the host,"
@@ -138,7 +138,7 @@ def _unexplained(times: float, *, lacks_stages: bool) -> Verdict:
 
 
 def _doubt(result: WhatIf) -> str:
-    """Why slow transfers or late launches may be something else; empty where nothing speaks for that."""
+    """Why slow transfers or late launches may be something else; empty without evidence for that."""
     if result.incomplete_ranks:
         return "the others may have waited for ranks of which a stage is missing: that looks like slow transfers"
     if len(result.ranks) == 1 and {GATHER, SCATTER} & result.kinds.keys():
@@ -166,7 +166,7 @@ def _node(result: WhatIf, share: float) -> Verdict:
     if len(suspects) > FEW * len(result.peers):
         return _unknown(
             f"{len(suspects)} of {len(result.peers)} workers compute longer than the others of their stage: too many of"
-            " them to tell slow nodes from work that is unequal"
+            " them to distinguish slow nodes from unequal work"
         )
     whole = [rank for rank in result.ranks if all((rank, stage) in suspects for stage in result.stages)]
     if whole and len(result.stages) > 1:

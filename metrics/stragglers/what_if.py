@@ -127,7 +127,7 @@ def what_if(rows: pl.DataFrame) -> WhatIf:
         rows: `frames.OPERATIONS`.
 
     Raises:
-        ValueError: the rows make no trace of a pipeline; the message says why.
+        ValueError: the rows make no trace of a pipeline; the message has the reason.
     """
     measured = trace(rows)
     return _Replays(measured, dependencies(measured)).answers()

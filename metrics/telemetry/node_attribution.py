@@ -55,7 +55,7 @@ _MS: Final = 1000
 
 @dataclass(frozen=True)
 class NodeDay:
-    """What the samples of nodes of a day (or of some nodes in it) tell. Times in milliseconds, values x seconds.
+    """Samples of nodes of a day (or of some nodes in it). Times in milliseconds, values x seconds.
 
     Attributes:
         owners: by `owner`, `metric`, `device`: `observed`, `value` (alone on nodes), `shared`, `shared_value` (on nodes

@@ -1,8 +1,8 @@
 """Whose the samples of a node are, at each time: an attempt's, one user's, or unclear.
 
 The one place that decides it, with `metrics.ledger.sharing` (when a node is one attempt's alone and whole), which the
-ledger's evidence reads, too. Accounting says how many GPUs of a node an attempt holds, and not which. So time of a node
-is cut wherever who holds its GPUs changes, and each segment has a kind:
+ledger's evidence reads, too. Accounting records how many GPUs of a node an attempt holds, not which. So time of a node
+is cut wherever the holders of its GPUs change, and each segment has a kind:
 
 - `WHOLE`: its owner holds all GPUs of the node, so all samples of the node are the owner's.
 - `CHOSEN`: its owner holds a part of them and no other attempt holds any. Which GPUs they are is chosen by activity.

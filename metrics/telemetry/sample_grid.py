@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 HOLD_STEPS: Final = 5
-"""A sample that does not say for how long it speaks does so until the next one, for at most so many steps."""
+"""A sample without an interval is valid until the next one, for at most so many steps."""
 
 _REACH: Final = 1 << 40
 """Milliseconds between lanes in a sort key: far more than samples of a day and what they cover can span."""
@@ -56,7 +56,7 @@ class SampledMetric:
 
     Attributes:
         resolution: columns, and how many parts of their unit are distinguished: 1,000 of `power_w` are milliwatts.
-        idle: a Boolean expression over a sample: the GPU was idle. Null where the sample does not tell.
+        idle: a Boolean expression over a sample: the GPU was idle. Null where that is unknown.
         step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
         idle_parts: 1; or `idle` is a share of the time, of which so many parts are distinguished.
         hour_s: what an hour is (see `torn`).

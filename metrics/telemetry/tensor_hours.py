@@ -33,8 +33,8 @@ def tensor_hours(hours: pl.DataFrame, held: Holders, *, left_out: pl.Series) -> 
     Args:
         hours: `node`, `gpu`, `ts` (beginning of the hour), `tensor_active` (0 to 1) and `sm_clock_hz`, null where
             unknown; hours of which nearly all is known.
-        held: who held what.
-        left_out: numbers of attempts that are not wanted, such as those that check nodes.
+        held: GPUs that attempts held.
+        left_out: numbers of attempts to leave out, such as those that check nodes.
 
     Returns:
         `attempt`, `hour` (since 1970), `held_gpus` (on all nodes of the attempt), `seen_gpus` (with an activity),

@@ -1,12 +1,12 @@
 """What went through filesystems and networks, by whom: rates of nodes made amounts, side by side.
 
-An amount is a rate x the time of which samples tell it, so it is what was seen, and no estimate of the rest. On nodes
+An amount is a rate x the time that its samples cover: the observed part, and no estimate of the rest. On nodes
 that several share its owner is unknown: that is in columns of its own, for each of them in full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - polars asks for nothing at run time, but dataclasses do
+from collections.abc import Mapping  # noqa: TC003 - dataclasses need it at run time
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -17,7 +17,7 @@ from metrics.unknown import known_sum
 
 @dataclass(frozen=True)
 class Traffic:
-    """What rates of nodes tell of one kind of traffic.
+    """One kind of traffic, by rates of nodes.
 
     Attributes:
         amounts: metric (a rate) -> name of its amount.
@@ -130,11 +130,11 @@ METRICS = (
         unit="s",
         summary="Mean time from a filesystem's request being sent to its answer, as the client's kernel counts it.",
         formula=(
-            "response time per second / operations per second of the same mount, both over the time that samples tell"
+            "response time per second / operations per second of the same mount, both over the time that samples cover"
         ),
         query="node_samples_between",
         function=traffic,
-        interval="none: a census of what samples tell",
+        interval="none: a census of the samples",
         source="mountstats (Linux NFS client): response time is round trip time; node_exporter, collector mountstats",
     ),
 )

@@ -1,7 +1,7 @@
 """What allocated GPUs did, by whom they were allocated to: ratios of sums over the time with samples.
 
 A mean is a sum of value x time over the time of which the value is known; never a mean of means. The coverage of
-the allocated time stands beside it. Jobs that check nodes are no use of GPUs: leave them out.
+the allocated time is shown beside it. Jobs that check nodes are no use of GPUs: leave them out.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ METRICS = (
         formula="sum of GPU utilisation x seconds / GPU-seconds with a utilisation, node checks left out",
         query="attempt_activity",
         function=utilisation,
-        interval="none: a census of what samples tell; telemetry_coverage says of how much",
+        interval="none: a census of the samples; telemetry_coverage is their share of the time",
         source="DCGM_FI_DEV_GPU_UTIL, and what other exporters have for it",
     ),
     Metric(
@@ -87,7 +87,7 @@ METRICS = (
         formula="sum of tensor activity x seconds / GPU-seconds with a tensor activity, node checks left out",
         query="attempt_activity",
         function=utilisation,
-        interval="none: a census of what samples tell; telemetry_coverage says of how much",
+        interval="none: a census of the samples; telemetry_coverage is their share of the time",
         source="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE; NVIDIA DCGM user guide, profiling metrics",
     ),
     Metric(
@@ -97,7 +97,7 @@ METRICS = (
         formula="GPU-seconds of attempts that were not active / those of which it is known, node checks left out",
         query="attempt_activity",
         function=utilisation,
-        interval="none: a census of what samples tell; telemetry_coverage says of how much",
+        interval="none: a census of the samples; telemetry_coverage is their share of the time",
         source="the ledger's rule of active GPUs (config: rules.active_tensor, active_gr_engine, active_gpu_util)",
     ),
     Metric(

@@ -1,4 +1,4 @@
-"""What accounting records of the use of what an attempt held: Slurm's own records of steps, and summaries of jobstats.
+"""Use of the held resources of attempts, by accounting: Slurm's own records of steps, and summaries of jobstats.
 
 Slurm samples the processes of each task (JobAcctGatherFrequency) and keeps the highest sample. So
 
@@ -72,7 +72,7 @@ RECORDED: Final[frames.Schema] = {
     **dict.fromkeys(("n_gpus", "n_unused_gpus"), frames.COUNT),
     **dict.fromkeys(("gpu_used_bytes", "gpu_memory_bytes", "energy_j"), _NUMBER),
 }
-"""What one source records of an attempt.
+"""Records of one source about an attempt.
 
 `cpu_share` is `cpu_s` over `cpu_held_s` (CPU-seconds held), `memory_share` `used_bytes` over `held_bytes`, and
 `node_memory_share` the same of one task (Slurm) or node (jobstats), the highest. Mean GPU utilisation is
@@ -96,7 +96,7 @@ def assign_steps(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_slurm(steps: pl.DataFrame) -> pl.DataFrame:
-    """What Slurm's records of steps say of attempts, as `RECORDED`.
+    """Slurm's records of steps, by attempt, as `RECORDED`.
 
     Args:
         steps: `STEPS`, those of one attempt in any order.
@@ -133,7 +133,7 @@ def by_slurm(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_jobstats(summaries: pl.DataFrame) -> pl.DataFrame:
-    """What summaries of jobstats say of attempts, as `RECORDED`. A node that lacks a number of two counts in neither.
+    """Summaries of jobstats, by attempt, as `RECORDED`. A node that lacks a number of two counts in neither.
 
     Args:
         summaries: `SUMMARIES`, a row per attempt and node.
@@ -166,7 +166,7 @@ def by_jobstats(summaries: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_held(recorded: pl.DataFrame) -> pl.DataFrame:
-    """What attempts together used of what they held, by the better source of each: one row.
+    """Sum of the held and used resources of attempts, by the better source of each: one row.
 
     Args:
         recorded: `RECORDED`.
