@@ -1,4 +1,4 @@
-"""The context of an input: what its caller knows besides its bytes."""
+"""The context of an input: facts from its caller, besides its bytes."""
 
 from __future__ import annotations
 

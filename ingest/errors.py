@@ -1,4 +1,4 @@
-"""What can go wrong while reading a source. Each message says what, where, and what to do.
+"""Errors of reading a source. Each message has the fault, the place, and what to do.
 
 SourceError                  a live source could not be read
  +- SourceMissingError       the command is not installed on this machine
@@ -143,13 +143,13 @@ class TimeZoneError(InputError):
 
 
 class YearError(InputError):
-    """Times without a year, and nothing that says which one it is."""
+    """Times without a year, and no other record of it."""
 
     def __init__(self, origin: str, sample: str) -> None:
         self.sample = sample
         super().__init__(
             f"{origin}: its time has no year: {shorten(sample)}\n"
-            "Say in which year the log begins: --year 2026\n"
+            "State the year in which the log begins: --year 2026\n"
             "(or --begin with its first day, or --set job_id= of a job whose accounting is loaded)"
         )
 

@@ -1,6 +1,6 @@
 """What lies later than now: a clock that was wrong, or a slip of a digit. Nothing of it may enter a table.
 
-One row of the year 2033 would make a ledger of seven years, most of them without a job. Readers that know the line of
+One row of the year 2033 would make a ledger of seven years, most of them without a job. Readers that have the line of
 the input refuse it themselves; here is what holds for the rows of all sources. A time may be later than now where it is
 a plan: when a waiting job becomes eligible, and when a reservation begins and ends.
 """

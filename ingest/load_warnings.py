@@ -1,4 +1,4 @@
-"""What a person should know about a load: records of code, count and detail, and the formatter of their messages."""
+"""Warnings about a load: records of code, count and detail, and the formatter of their messages."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ MESSAGES: Final[Mapping[str, str]] = {
         "without it"
     ),
     "times_truncated_in_list": (
-        "{count:job runs and has|jobs run and have} an End: slurmdbd cuts Start and End to the window of a request, "
-        "unless it asks otherwise. Such an End is not believed, but the real Start is unknown. Request the list again "
+        "{count:job runs and has|jobs run and have} an End: slurmdbd cuts Start and End to the window of a request "
+        "by default. Such an End is ignored, but the real Start is unknown. Request the list again "
         "with disable_truncate_usage_time=true"
     ),
     "end_before_start": (
@@ -85,7 +85,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "exit_codes_lacking": "JSON v{detail} has no plain exit codes, they are null; sacct -P has them",
     "json_version_unverified": "{detail}",
     "others_jobs_hidden": (
-        "PrivateData=jobs in slurmdbd.conf hides other users' jobs: what is shown is loaded, and no time counts "
+        "PrivateData=jobs in slurmdbd.conf hides other users' jobs: the visible jobs are loaded, and no time counts "
         "as read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
     ),
     "runaway_jobs": (
@@ -99,8 +99,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     "nodes_removed": "{detail}",
     "several_switches": "{detail}",
     # Telemetry
-    "values_implausible": "{detail}: {count:value is|values are} outside what it can be, and left out",
-    "node_values_implausible": "{count:value|values} of {detail} outside what the metric can be, left out",
+    "values_implausible": "{detail}: {count:value is|values are} outside the possible range, and left out",
+    "node_values_implausible": "{count:value|values} of {detail} outside the metric's possible range, left out",
     "percent_or_ratio": "{detail}",
     "counter_jumps": "{count:interval|intervals} of {detail} left out: the counter jumped by more than can be",
     "readings_sparse": "{detail}",
@@ -108,19 +108,19 @@ MESSAGES: Final[Mapping[str, str]] = {
     "values_conflict": (
         "{count:reading has|readings have} another value than one of the same series and time: the larger counts"
     ),
-    "file_cut": "the file ends in the middle of a line; what came before is loaded",
+    "file_cut": "the file ends in the middle of a line; the lines before it are loaded",
     "no_known_metric": "it has no known metric, so there is nothing to load",
     "no_samples": "{detail}",
     "server_message": "{detail}",
     # Kubernetes
     "may_not_list": "the server does not let us list {detail}; trackside ingest kubernetes --rbac prints the role",
     "events_missed": (
-        "the server had forgotten what came after the last reading of {detail}: what came and went in between is not "
+        "the server no longer had the changes after the last reading of {detail}: objects that came and went are not "
         "known. Read more often, or with `serve`, which watches"
     ),
     "removed_undated": (
         "{count:pod was|pods were} removed at a time that is not recorded, as by force: the latest time that was "
-        "recorded before is taken, and GPUs may have been held for longer. `serve`, which watches, knows the time"
+        "recorded before is taken, and GPUs may have been held for longer. `serve`, which watches, records the time"
     ),
     # Determined
     "nodes_unknown": (
@@ -129,8 +129,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     # Run logs
     "packed_log_cut": (
-        "the {detail} stream is cut off: what could be unpacked ({count:byte|bytes}) is loaded, what came behind "
-        "is lost. If the file is complete later, load it again: it takes the place of what was loaded"
+        "the {detail} stream is cut off: the part before the cut ({count:byte|bytes}) is loaded, the rest "
+        "is lost. If the file is complete later, load it again: it replaces the part that was loaded"
     ),
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",
@@ -168,11 +168,11 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     "order_unknown": (
         "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "
-        "counts once, in the order of its number; whether one was run again cannot be told"
+        "counts once, in the order of its number; whether a step was run again is unknown"
     ),
     "writers_overlap": (
         "{count:writer|writers} began with steps that another had printed, and the lines have no times: a late rank, "
-        "or a hand-over behind which steps were run again. Such steps count once; which it was cannot be told"
+        "or a hand-over behind which steps were run again. Such steps count once; which of the two it was is unknown"
     ),
     "steps_far_apart": (
         "{count:row is|rows are} so many steps behind the row before that the numbers are hardly those of steps: "
@@ -188,7 +188,7 @@ MESSAGES: Final[Mapping[str, str]] = {
         "block_stop have a step or a samples_count"
     ),
     "tokens_unknown": (
-        "the tokens of a step are not in this log of {detail}, so MFU is unknown; state what is lacking: "
+        "the tokens of a step are not in this log of {detail}, so MFU is unknown; state the missing values: "
         "--set seq_len=8192 --set n_gpus=64"
     ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",

@@ -1,4 +1,4 @@
-"""What the reason of a node's state tells: data in `ingest/node_reasons.toml`, read here.
+"""Meaning of the reason of a node's state: data in `ingest/node_reasons.toml`, read here.
 
 Slurm's reasons and Kubernetes' conditions and taints are free text. They decide no key: only who acted, which stage of
 the node's life a state is, and what failed, each of which may remain unknown.
@@ -30,7 +30,7 @@ CAUSES: Final = frozenset(
         "check",
     )
 )
-"""What may have failed, as far as words tell."""
+"""Parts that may have failed, by the words of reasons."""
 
 _VALUES: Final = {"by": frozenset(get_args(Driver)), "stage": frozenset(get_args(Stage)), "cause": CAUSES}
 _SLURM_ITSELF: Final = re.compile(r"(root|slurm)?(\(\d+\))?")
@@ -42,7 +42,7 @@ class ReasonRuleError(ValueError):
 
 @dataclass(frozen=True)
 class ReasonRule:
-    """Words of a reason, and what they tell.
+    """Words of a reason, and their meaning.
 
     Attributes:
         pattern: what is looked for in the reason.
@@ -56,7 +56,7 @@ class ReasonRule:
 
 
 class ReasonMeaning(NamedTuple):
-    """What a reason tells; None where it does not."""
+    """Meaning of a reason; None for what it does not state."""
 
     by: str | None
     stage: str | None
@@ -90,7 +90,7 @@ def rules() -> tuple[ReasonRule, ...]:
 
 
 def meaning_of(reason: str | None, actor: str | None = None) -> ReasonMeaning:
-    """What a reason, and the account that set it, tell.
+    """Meaning of a reason and of the account that set it.
 
     Reasons that a site's own tools set cannot be recognised: of those that root or slurm set, who acted is unknown.
     Whether it was planned is another question: Kubernetes cordons for upgrades and for faults.

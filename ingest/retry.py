@@ -1,7 +1,7 @@
 """Requests that are sent again after growing pauses, where that may help: the one engine of all live sources.
 
-What may help is known to each source: its request raises `RetryableError` where another try makes sense. Circuit
-breakers, which know several services, are around this engine: `ingest.slurm.live.retry`.
+Each source decides where another try may help: its request raises `RetryableError` where another try makes sense.
+Circuit breakers, which cover several services, are around this engine: `ingest.slurm.live.retry`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def retry(
     sleep: Callable[[float], None],
     give_up: Callable[[RetryableError], bool] = lambda _: False,
 ) -> Answer:
-    """The answer to a request, sent again as the policy says.
+    """The answer to a request, sent again by the policy.
 
     Args:
         request: sends it; RetryableError where another try may help.

@@ -338,7 +338,7 @@ class _DelimitedText:
         if len(mark) > 1:  # one byte that occurs nowhere else stands for it from here on
             spare = next((byte for byte in _SPARE if byte not in data), None)
             if spare is None:
-                message = f"no control character is free to stand for the delimiter {delimiter!r}"
+                message = f"no control character is free to replace the delimiter {delimiter!r}"
                 raise UnrecognisedInputError(message)
             data, mark = data.replace(mark, bytes([spare])), bytes([spare])
         self.data = data

@@ -99,7 +99,7 @@ def refuse_ambiguous(
     over = np.flatnonzero(counts >= header.width)
     if len(over):
         message = (
-            f"{origin} line {offset + 1 + over[0]}: {header.delimiter!r} separates the columns and stands within "
+            f"{origin} line {offset + 1 + over[0]}: {header.delimiter!r} separates the columns and occurs within "
             f"the values of {shorten(', '.join(lists))}: they cannot be distinguished, and nothing was loaded.\n"
             f"Export again with a delimiter that no value holds (-P, or --delimiter='|'):\n  {layout.command}"
         )

@@ -1,6 +1,6 @@
 """Attempts of Determined's tasks: each allocation is one.
 
-The export says how many slots a task had and when, and neither on which nodes nor how it ended: nodes are unknown, and
+The export records how many slots a task had and when, and neither its nodes nor how it ended: nodes are unknown, and
 so is the state of what ended. Such attempts count in GPU-hours, and in no rate of failures. Where the pods of an
 allocation are loaded, too, they are the attempt (`ingest.kubernetes`), since they have both.
 """
@@ -18,7 +18,7 @@ OF_PODS: Final = "Task/"
 """Beginning of the column `gang` of its pods; the name of the task follows."""
 
 ENDED: Final = "UNKNOWN"
-"""State of what ended: the export does not say how."""
+"""State of ended tasks: the export does not record how they ended."""
 
 _ID: Final = r"^(.*)\.(\d{1,9})$"
 _JOB: Final = ("cluster", "job_id")

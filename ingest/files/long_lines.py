@@ -36,7 +36,7 @@ def with_ends(chunks: Iterable[bytes], longest: int = LONG) -> Iterator[bytes]:
 def _undivided(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, in chunks none of which ends between a carriage return and what is behind it.
 
-    Of more carriage returns than `MOST_HELD`, which are nobody's line, one may.
+    Of more carriage returns than `MOST_HELD`, which belong to no line, one may.
     """
     held = b""
     for chunk in chunks:

@@ -21,7 +21,7 @@ _PACKINGS: Final = {
 """The name of a packing, and how what is packed so begins."""
 
 LONGEST_MARK: Final = 10
-"""Bytes of a beginning that tell."""
+"""Bytes of a beginning that identify the format."""
 
 _MEMORY: Final = 256 << 20
 """Bytes that a stream may request to be unpacked: `xz -9` needs a quarter of it, a hostile one requests 4 GiB."""

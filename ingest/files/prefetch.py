@@ -74,7 +74,7 @@ def _waited_for(made: SimpleQueue[Item]) -> Item:
 def _make(
     items: Iterator[Item], made: SimpleQueue[tuple[Item] | BaseException | None], requested: Semaphore, enough: Event
 ) -> None:
-    """Make one item each time that one is requested; None says that there are no more. Ends when there are `enough`."""
+    """Make one item each time that one is requested; None marks the end. Ends when there are `enough`."""
     try:
         while True:
             requested.acquire()

@@ -4,7 +4,7 @@ Plain values are read by YAML 1.2's core schema, which is what `kubectl -o yaml`
 stays text. Keys become text. Only the parser of PyYAML is used, and none of its constructors: there is nothing that a
 tag could call. What a few bytes of aliases would expand to is bounded, and so are depth and size.
 
-A list that was cut off between two items is YAML like any other: nothing in the text says that it is cut.
+A list that was cut off between two items is YAML like any other: nothing in the text shows the cut.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Document:
     def alias(self, name: str | None) -> int:
         """Put what an alias stands for; how many values that is."""
         if name is None or name not in self.anchors:
-            message = f"the alias *{name} stands for nothing, or for itself"
+            message = f"the alias *{name} refers to nothing, or to itself"
             raise yaml.YAMLError(message)
         value, size = self.anchors[name]
         self.count += size
@@ -172,7 +172,7 @@ def _documents(events: Iterator[yaml.Event], origin: str) -> Iterator[Any]:
             case yaml.AliasEvent():
                 aliased += document.alias(event.anchor)
                 if aliased > ALIASED:
-                    message = f"its aliases stand for more than {ALIASED:,} values"
+                    message = f"its aliases expand to more than {ALIASED:,} values"
                     raise yaml.YAMLError(message)
             case yaml.DocumentEndEvent():
                 yield document.root

@@ -27,7 +27,7 @@ class ZstdFile(Unpacked):
         self._fault: Exception | None = None
 
     def _some(self, size: int) -> bytes:
-        """As of `Unpacked`. Arrow does not say how much it had unpacked when it failed: that shows in the buffer."""
+        """As of `Unpacked`. Arrow does not report how much it had unpacked when it failed: that shows in the buffer."""
         if self._fault is not None:
             raise self._fault
         buffer = bytearray(_UNWRITTEN * (_PIECE if size < 0 else min(size, _PIECE)))

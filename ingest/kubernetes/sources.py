@@ -33,7 +33,7 @@ SOURCES: Final = (
         files="kubectl get ... -o json or -o yaml, and with --watch --output-watch-events",
         command="",
         gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",
-        when_empty="does the list hold pods? Nothing else says which GPUs were held.",
+        when_empty="does the list hold pods? Nothing else records which GPUs were held.",
         names_cluster=False,
         skips="objects that hold no GPUs and give none",
     ),

@@ -1,4 +1,4 @@
-"""How much a server is asked for in a day, source by source: counted by the server, before anything is read."""
+"""Samples of a day that would be read from a server, source by source: counted by the server, before any is read."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Demand:
         source: its name.
         series: how many there are now, by the name of the metric.
         every_s: seconds from one reading of a series to the next, by the name of the metric, as they are read: those
-            between two scrapes, or of the means that the server computes. A metric of which the server does not say is
-            not there.
+            between two scrapes, or of the means that the server computes. A metric is
+            missing if the server does not report its interval.
         raw: whether raw readings are read; else means of `every_s` seconds.
     """
 
@@ -83,7 +83,7 @@ class Demand:
 def demands(
     server: PrometheusServer, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, at: datetime
 ) -> Iterator[Demand]:
-    """What each source of the server would read in a day; of one without a series now there is nothing to say.
+    """Demand of each source of the server for a day; none for a source without a series now.
 
     The series are those that are read: of metrics of which only some are needed (idle CPUs) the others do not count,
     nor XIDs, which are read of the nodes alone that have one.
@@ -143,8 +143,8 @@ def _scraped_every(
 ) -> dict[str, float]:
     """Seconds between two readings, by the name of the metric; at most the window in which they count.
 
-    Each metric is asked for by itself, since exporters are scraped as often as their jobs say: one of a few series that
-    is scraped every minute says nothing of one of many thousands. One that the server refuses is left out.
+    Each metric is queried by itself, since scrape intervals differ by job: a metric of a few series that is scraped
+    every minute is no evidence about one of many thousands. One that the server refuses is left out.
 
     Raises:
         ServerDownError: the server gives no response.

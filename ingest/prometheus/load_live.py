@@ -96,7 +96,7 @@ def ingest_live(
         progress: Gets what is being read, how many chunks are done, and how many there are. It may raise to stop.
 
     Returns:
-        A line for each source, then a report for each cause of failure, which says what is missing. A source that the
+        A line for each source, then a report for each cause of failure, with the missing part. A source that the
         server has nothing of is no error; that it has nothing of GPUs is a warning.
 
     Raises:
@@ -176,7 +176,7 @@ class _TelemetryIngest:
     progress: Callable[[str, int, int], None]
     warned: dict[str, Collection[LoadWarning]] = field(default_factory=dict)
     counts: bool = True
-    """Whether the server has said so far how many series it has."""
+    """Whether the server has reported its number of series so far."""
 
     def ingest(self) -> list[LoadReport]:
         """Read every source as far as possible, and report it."""
@@ -296,8 +296,8 @@ class _TelemetryIngest:
     def _chunk_length(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> timedelta:
         """How long a chunk is: as configured, or as long as the source has `chunk_samples` averages in it.
 
-        What is read at once is in memory, so of a large cluster that is less time. A server that does not say how many
-        series it has is read in the shortest chunks: it may be the size that it cannot count.
+        What is read at once is in memory, so of a large cluster that is less time. A server that does not report its
+        number of series is read in the shortest chunks: it may be the size that it cannot count.
         """
         settings, width_s = self.settings.prometheus, self.spec.interval_s
         longest = max(1, round(settings.chunk_hours * 3600 / width_s))
@@ -309,7 +309,7 @@ class _TelemetryIngest:
     def _series(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> int:
         """How many series a source has, at that of three moments at which it has most: exporters may be silent at one.
 
-        Where the server does not say, it is more than any chunk may have.
+        Where the server does not report it, it is more than any chunk may have.
         """
         moments = (window.until, window.since + (window.until - window.since) / 2, window.since)
         most = 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ScrapeSpec:
     """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`.
 
-    `mapping` says which metric means what.
+    `mapping` defines the metrics.
     """
 
     cluster: str

@@ -103,7 +103,7 @@ class Prometheus(SettingsSection):
         default={}, description="more headers that are secret: environment variables that hold them"
     )
     ca_file: str = Field(default="", description="certificates (PEM) of the authorities to trust")
-    cert_file: str = Field(default="", description="our own certificate (PEM), where the server wants one")
+    cert_file: str = Field(default="", description="our own certificate (PEM), where the server requires one")
     key_file: str = Field(default="", description="its key (PEM), where cert_file does not hold it")
     verify_tls: bool = Field(default=True, description="check the server's certificate")
     metric: Annotated[tuple[Annotated[dict[str, Any], AfterValidator(_metric)], ...], AfterValidator(_metrics)] = Field(

@@ -6,7 +6,7 @@ r"""Dumps of PyTorch's NCCL flight recorder, one of each rank: how far it came i
      "entries": [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "is_p2p": false,
                   "profiling_name": "nccl:all_reduce", "state": "started", "time_created_ns": 1790812800...}, ...]}
 
-A dump is a pickle of plain values, or JSON. No object of a pickle is made: one that asks for any is refused. The rank
+A dump is a pickle of plain values, or JSON. No object of a pickle is made: a pickle with one is refused. The rank
 ends the file's name (`nccl_trace_rank_3`), and the folder's name is the run's, unless it is stated. Older versions call
 `collective_seq_id` `seq_id`, and a group by its number in `pg_id`.
 
@@ -103,13 +103,13 @@ def parse_dump(data: bytes, *, origin: str, cluster: str, stated: Stated) -> Par
         stated: what the dump does not record.
 
     Raises:
-        InputError: it is no such dump, or lacks what is needed; the message says what.
+        InputError: it is no such dump, or lacks a needed part; the message names it.
     """
     rank = _RANK.fullmatch(PurePath(origin).name.rpartition("_")[2])
     if rank is None:
-        raise InputError(f"{origin}: whose dump is it? A dump's file name ends in its rank: nccl_trace_rank_3")
+        raise InputError(f"{origin}: its rank is unknown. A dump's file name ends in its rank: nccl_trace_rank_3")
     if not cluster:
-        raise InputError(f"{origin}: which cluster is it of? Several have accounting: --cluster NAME")
+        raise InputError(f"{origin}: it names no cluster, and several have accounting: --cluster NAME")
     dump = _read(data, origin)
     at_s = max((entry.time_created_ns for entry in dump.entries), default=0) / 1e9
     if not EARLIEST_S <= at_s <= LATEST_S:
@@ -214,4 +214,4 @@ class _PlainValues(pickle.Unpickler):
         """What a pickle may call: the lists of C++, as what they are."""
         if module == _LISTS[0] and name.startswith(_LISTS[1]):
             return list
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}")

@@ -102,7 +102,7 @@ def rank_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         name: of the file.
 
     Raises:
-        InputError: it is damaged, or lacks what rank times need; the message says what.
+        InputError: it is damaged, or lacks a part that rank times need; the message names it.
         TruncatedInputError: it ends too early. Events are not in order of time, so no step of it can be trusted.
     """
     trace = _read(chunks, name)

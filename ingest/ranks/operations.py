@@ -6,8 +6,8 @@ seconds, and `rank` where it has one. A worker is a pipeline stage of a data-par
 there is a column `node`, each worker counts as a node of its own, called after its run and its place in it, so that
 runs do not seem to share nodes. What waiting a transfer contains is unknown here, so `wait_s` is.
 
-Times that count from 0 begin when the caller says; those of the artifact count from 0 in every step, and its steps are
-put one after the other.
+Times that count from 0 begin at a time that the caller states; those of the artifact count from 0 in every step,
+and its steps are put one after the other.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def parse_operations(data: bytes, *, origin: str, cluster: str, stated: Stated) 
         stated: what the trace does not record.
 
     Raises:
-        InputError: it is no such trace, or damaged; the message says what is missing.
+        InputError: it is no such trace, or damaged; the message names the missing part.
     """
     if not cluster:
-        raise InputError(f"{origin}: which cluster is it of? Several have accounting: --cluster NAME")
+        raise InputError(f"{origin}: it names no cluster, and several have accounting: --cluster NAME")
     every = _read(data, origin)
     rows = every.unique(maintain_order=True)
     usable = pl.all_horizontal(
@@ -149,7 +149,7 @@ def _placed(steps: pl.DataFrame, origin: str, stated: Stated) -> pl.DataFrame:
     if steps["since"].min() >= EARLIEST_S:  # type: ignore[operator]  # a number
         return steps
     if stated.begin is None:
-        raise InputError(f"{origin}: its times count from 0; say when it began: --begin 2026-10-01T08:00:00Z")
+        raise InputError(f"{origin}: its times count from 0; state its begin: --begin 2026-10-01T08:00:00Z")
     begin = stated.begin.timestamp()
     if (steps["since"].diff().drop_nulls() > 0).all() and steps.height > 1:  # one clock for all steps
         return steps.with_columns(pl.col("since", "until") + begin)

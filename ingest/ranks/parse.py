@@ -134,7 +134,7 @@ def _row(line: bytes, cluster: str, cluster_of_jobs: str) -> dict[str, Any] | No
     _check(read)
     place = read.cluster or (cluster if read.job_id is None else cluster_of_jobs)
     if not place:
-        raise _UnusableLineError("names no cluster, and several have accounting: --cluster NAME says which")
+        raise _UnusableLineError("names no cluster, and several have accounting: --cluster NAME")
     if not fits_a_folder(place):
         raise _UnusableLineError(TOO_LONG)
     return {

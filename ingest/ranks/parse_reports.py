@@ -47,7 +47,7 @@ def parse_reports(chunks: Iterable[bytes], *, origin: str, cluster: str, stated:
         TimeZoneError: its times have no zone, and none is stated.
     """
     if not cluster:
-        raise UnrecognisedInputError(f"{origin}: which cluster is it of? Several have accounting: --cluster NAME")
+        raise UnrecognisedInputError(f"{origin}: it names no cluster, and several have accounting: --cluster NAME")
     log = _ReportLog(origin, cluster, stated)
     n_damaged = 0
     for block, replaced in clean_blocks(chunks, origin, BLOCK):

@@ -1,4 +1,4 @@
-r"""A format of straggler reports: which lines of a log list ranks, and what they say of them. Data in `reports/*.toml`.
+r"""A format of straggler reports: which lines of a log list ranks, and the values in them. Data in `reports/*.toml`.
 
     name = "mydetector"
     title = "My detector"
@@ -41,7 +41,7 @@ PLACES: Final = ("lowest", "highest", "flagged", "listed")
 
 @dataclass(frozen=True)
 class RankLines:
-    """Lines that list ranks; `heading`: such lines list none, but say what those behind them are about."""
+    """Lines that list ranks; `heading`: such lines list none, but give the subject of the lines after them."""
 
     starts: re.Pattern[str] | None = None
     each: re.Pattern[str] | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stated:
-    """What a log of a framework, or a trace, does not say of itself.
+    """Facts that a log of a framework, or a trace, does not record about itself.
 
     Attributes:
         run_id: the run; None: the file's name, without its endings.

@@ -88,7 +88,7 @@ def without_logs(folder: str, name: str) -> str:
     if closed and not n_files:
         return f"{name}: {closed[0].strerror}"
     return (
-        f"{name}: none of {counted(n_files, 'file')} below this folder is a log that is known (text: with a step "
+        f"{name}: none of {counted(n_files, 'file')} below this folder is a known log (text: with a step "
         f"in its first {SEARCHED >> 20} MB).\n"
         f"Name a file to see what was searched in it: trackside ingest runlog {name}/FILE"
     )

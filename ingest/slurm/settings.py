@@ -36,7 +36,7 @@ class Slurm(SettingsSection):
     rest_version: Annotated[str, Field(pattern=r"^0\.0\.\d{1,3}$")] | None = Field(
         default=None, description="version of slurmrestd's API, such as 0.0.41; detected by default"
     )
-    rest_user: str | None = Field(default=None, description="whose token it is (slurmrestd of 22.05 wants the name)")
+    rest_user: str | None = Field(default=None, description="user of the token (slurmrestd of 22.05 needs the name)")
     rest_token_env: str = Field(default="SLURM_JWT", description="environment variable that holds the token (JWT)")
 
     @model_validator(mode="after")

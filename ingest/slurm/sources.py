@@ -151,7 +151,7 @@ SOURCES: Final = (
         gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
         names_cluster=False,
         prints_times="scontrol show job -d",
-        skips="jobs of which nothing is said about GPUs",
+        skips="jobs without a record of GPUs",
     ),
 )
 

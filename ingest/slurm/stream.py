@@ -34,7 +34,7 @@ def load_accounting(
     Args:
         writer: The warehouse.
         source: The text; it is read once, and never held as a whole.
-        context: What the caller knows about it.
+        context: Facts about it from the caller.
         now: The time, for the account of the load.
         progress: Gets how many bytes of how many are done; it may raise to stop.
 

@@ -26,7 +26,7 @@ def load_each(
         names: names of files.
         load: loads one, by its name and its cluster, in a transaction of its own; a fault leaves nothing of it behind.
         cluster: whose a file is that names none. It is determined at each file: one may be the first of its cluster,
-            and where it cannot be told, that is a fault of the file.
+            and if it is unknown, that is a fault of the file.
         progress: called with which file is being read, its number, and how many there are.
 
     Returns:

@@ -56,7 +56,7 @@ def requested(
     """The time before the cluster's first sign of life (`alive`) that was requested live all the same, oldest first.
 
     The answers were empty there: there was no cluster yet, so no load covers that time, and it need not be requested
-    again. Only an ingest with a sign of life can know so: without one its database may have been empty, or away.
+    again. Only an ingest with a sign of life proves that: without one its database may have been empty, or away.
     A partial load is no evidence about those it does not show.
     """
     if alive is None:

@@ -44,7 +44,7 @@ class Login:
         headers: more headers, such as a tenant's (`X-Scope-OrgID`); messages may show them.
         secret_headers: more headers, which no message shows.
         ca_file: certificates (PEM) of the authorities that we trust, in place of the system's.
-        cert_file: our own certificate (PEM), where the server wants one; with its key, unless `key_file` has that.
+        cert_file: our own certificate (PEM), where the server requires one; with its key, unless `key_file` has that.
         key_file: its key (PEM).
         verify_tls: check the server's certificate.
     """

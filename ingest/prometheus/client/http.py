@@ -1,8 +1,8 @@
 """Requests to a server: with a time limit, retries after growing pauses, and checks that a response is complete.
 
 `prometheus-api-client` connects. What it leaves to its caller is done here: statuses are judged in a hook (it folds
-them into text), retries wait longer each time and end, an answer that is only a part of what there is counts as none,
-and what is said about a server never shows a secret. Several threads may ask at the same time.
+them into text), retries wait longer each time and end, a partial answer counts as none,
+and messages about a server never show a secret. Several threads may send requests at the same time.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class HttpClient:
         except json.JSONDecodeError:  # requests' own, too
             raise AgainError(self.down("cuts its answer off", LATER)) from None
         except (requests.exceptions.InvalidURL, requests.exceptions.TooManyRedirects) as error:
-            raise self.down(f"cannot be asked: {shorten(str(error))}", ADDRESS) from None
+            raise self.down(f"cannot be queried: {shorten(str(error))}", ADDRESS) from None
         except requests.exceptions.RequestException as error:
             raise AgainError(self._unreachable(error)) from None
         except (ValueError, RecursionError) as error:  # JSON that no JSON of Prometheus is: endless depth or numbers
@@ -276,4 +276,4 @@ _TLS: Final = {
         "If it requires a client certificate, name one and its key: prometheus.cert_file and key_file (PEM).",
     ),
 }
-"""By what the reason of a failed greeting contains: what to say, and what to do."""
+"""By a part of the reason of a failed TLS handshake: the message, and what to do."""

@@ -53,7 +53,7 @@ def samples_of(body: bytes) -> Samples:
 
 
 def _loaded(text: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """What the text says.
+    """The parsed text.
 
     Raises:
         ValueError: it is no JSON, or nested without end.

@@ -47,12 +47,12 @@ HARMLESS: Final = re.compile(r"PromQL (?:warning|info)\b|No StoreAPIs matched", 
 LATER: Final = "What was loaded before stays; the next ingest goes on from there. Is the server up?"
 ADDRESS: Final = "Give the base address of the server, without /graph or /api/v1: --url http://prometheus:9090"
 TOKEN: Final = (
-    "It wants us to log in. Put a token in an environment variable, and its name in prometheus.token_env "  # noqa: S105 - a hint, no token
+    "The server requires a login. Put a token in an environment variable, and its name in prometheus.token_env "  # noqa: S105 - a hint, no token
     "(or a user: prometheus.username and password_env; a tenant: headers)."
 )
-TENANT: Final = 'It wants to know which tenant: [prometheus] headers = { "X-Scope-OrgID" = "NAME" }.'
+TENANT: Final = 'The server requires a tenant: [prometheus] headers = { "X-Scope-OrgID" = "NAME" }.'
 PART: Final = (
-    "Nothing of that answer was used: what is missing would look like unobserved time. The next ingest asks "
+    "Nothing of that answer was used: its gaps would look like unobserved time. The next ingest sends the query "
     "again; is a part of the server down?"
 )
 HINTS: Final = {

@@ -281,7 +281,7 @@ class PrometheusServer:
         step: timedelta,
         each: Callable[[Samples], Answer],
     ) -> list[Answer] | None:
-        """What `each` makes of the raw readings of series, batch by batch. None: ask in JSON (`json_readings`).
+        """Results of `each` for the raw readings of series, batch by batch. None: query in JSON (`json_readings`).
 
         They come by remote read or by VictoriaMetrics' export. Readings are those after `first` less a step, up to and
         with `last`. Where it is too much at once, batches begin and end on the grid, or hold some of the metrics; no

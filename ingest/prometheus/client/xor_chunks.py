@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Whole = npt.NDArray[np.int64]
 
 STALE: Final = 0x7FF0000000000002
-"""Bits of the value that says that a series ended; any other NaN is a value."""
+"""Bits of the value that marks the end of a series; any other NaN is a value."""
 
 LANES: Final = 8192
 """Chunks that are decoded together: many enough to make each step worth its calls, few enough to stay in the cache."""
@@ -33,7 +33,7 @@ LONGEST_VARINT: Final = 10
 """Bytes of 64 bits, seven in each."""
 
 _PREFIX: Final = np.array([0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 3, 3, 4, 4], dtype=np.uint64)
-"""By the first four bits of a change of delta: how many of them only say how long it is."""
+"""By the first four bits of a change of delta: how many of them only give its length."""
 
 _WIDTH: Final = np.array([0, 0, 0, 0, 0, 0, 0, 0, 14, 14, 14, 14, 17, 17, 20, 64], dtype=np.uint64)
 """By the same bits: how long it is."""
@@ -63,7 +63,7 @@ def decode(data: Bytes, begin: Whole, length: Whole) -> DecodedChunks:
         DamagedChunkError: A chunk ends before its samples do, or has an impossible value.
     """
     if np.any(length < HEADER) or np.any(begin < 0) or np.any(begin + length > data.size):
-        raise DamagedChunkError("a chunk that is too short to say how many samples it has")
+        raise DamagedChunkError("a chunk that is too short for its number of samples")
     counts = data[begin].astype(np.int64) << 8 | data[begin + 1]
     if np.any(counts > 2 + 4 * (length - HEADER)):
         raise DamagedChunkError("a chunk that is too short for its samples")  # even at two bits for each

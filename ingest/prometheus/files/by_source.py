@@ -37,7 +37,7 @@ _TABLES: Final[tuple[tuple[SourceName, Table], ...]] = (
 _HEALTH: Final[SourceName] = "prometheus.health"
 
 OF_PODS_WITH_GPUS: Final = frozenset(kubernetes_pods.OF_PODS) - {POD_INFO, kubernetes_pods.LIMITS}
-"""Metrics that nothing is made of in a file that does not tell which pods have GPUs."""
+"""Metrics that are not used from a file that does not record which pods have GPUs."""
 
 
 def names(mapping: Mapping) -> frozenset[str]:

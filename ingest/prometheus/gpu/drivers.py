@@ -6,7 +6,7 @@
 Of dcgm-exporter it is a label because its list of counters gives the field the type `label` (`etc/default-counters.csv`
 since 3.0), of AMD's device-metrics-exporter because its configuration lists `DRIVER_VERSION` among the labels
 (`GPUMetricLabel` of `exporterconfig.proto`; all are listed by default). Exporters whose own list lacks it, and others,
-say nothing of it: then the driver is unknown.
+do not report it: then the driver is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOMENT: Final = pl.Datetime("ms", "UTC")
 
 @dataclass
 class Versions:
-    """Collects versions from readings. Of a node one metric tells: all of its metrics have the same label.
+    """Collects versions from readings. One metric of a node is enough: all of its metrics have the same label.
 
     Attributes:
         early_ms: what is read at a moment was there so many milliseconds before: 1 where intervals contain their end.

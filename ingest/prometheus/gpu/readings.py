@@ -112,7 +112,7 @@ class _Averaging:
     def _believed(self, samples: Samples, name: str) -> Real:
         """Values in base units; NaN where they cannot be."""
         values = np.full(samples.times.size, np.nan)
-        # Usable looks at the name and the value alone; the reading's number is in the place of its time.
+        # Usable checks the name and the value alone; the reading's number is in the place of its time.
         numbers = pl.int_range(samples.times.size, eager=True).cast(TIME)
         exported = conform(
             pl.DataFrame({"ts": numbers, "value": samples.values}).with_columns(name=pl.lit(name)), SAMPLES

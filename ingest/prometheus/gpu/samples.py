@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
 ACTIVE: Final = "active"
-"""Metric of `gpu_hours` that says how long a GPU was active; its mean is the share."""
+"""Metric of `gpu_hours` with the time that a GPU was active; its mean is the share."""
 
 HOUR_S: Final = 3600.0
 
@@ -66,7 +66,7 @@ class JudgedValues(NamedTuple):
 def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
     """Values as exported (SAMPLES without blanks, all of one load) in base units, as far as they can be.
 
-    `mapping` says what the names mean; if it is not given, the built-in one.
+    `mapping` defines the names; if it is not given, the built-in one.
     """
     if exported.is_empty():
         return Usable(empty(LONG), 0, [])
@@ -93,7 +93,7 @@ def _of_percents(names: list[str], count: int) -> LoadWarning:
     detail = (
         f"{', '.join(names)}: read as a ratio, but there are values above 1, so some exporter counts it in percent "
         "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
-        f"are ratios is unknown: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
+        f"are ratios is unknown: all {count:,} were left out. If all are percents, configure it: [[prometheus.metric]] "
         "with scale = 0.01"
     )
     return LoadWarning("percent_or_ratio", count, detail)

@@ -63,7 +63,7 @@ def by_uuid(gpus: pl.DataFrame) -> pl.DataFrame:
 
 
 def indexes_of(gpus: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """GPUs (`by_uuid`) with the `index` that GPU_UUIDS know of them; those without one are left out.
+    """GPUs (`by_uuid`) with their `index` in GPU_UUIDS; those without one are left out.
 
     A UUID that the node has with several indexes has none. Where the node has none, that of the cluster's other nodes
     counts, if they agree: an exporter may name its node otherwise.

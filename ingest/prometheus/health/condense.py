@@ -2,7 +2,7 @@
 
 Readings are many and repeat for weeks. Of a batch is kept, for each series, from when to when it had
 which value; a gap of more than GONE_S ends an interval. Of counters of time, which change with every reading, the last
-reading of each interval of time that a rule looks at is kept.
+reading of each interval of time that a rule uses is kept.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def _usable(values: npt.NDArray[np.float64], of_dcgm: npt.NDArray[np.bool_]) -> 
 
 
 def _masked(values: npt.NDArray[np.float64], masks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Values of which rules look at bits, with those bits only: the others come and go all the time."""
+    """Values of which rules check bits, with those bits only: the others change all the time."""
     which = np.flatnonzero((masks > 0) & (np.abs(values) < _EXACT))
     masked = values.copy()
     masked[which] = values[which].astype(np.int64) & masks[which]

@@ -113,7 +113,7 @@ _EDGE: Final[Schema] = {
     "value": REAL,
     "first_seen": pl.Boolean(),
 }
-"""Something that happened at `ts`, of which one knows since `known` (epoch milliseconds)."""
+"""An event at `ts`, recorded since `known` (epoch milliseconds)."""
 
 _TARGET: Final = ("node", "gpu", "device", "kind", "code")
 _GONE, _FORGET = GONE_S * 1000, FORGET_S * 1000
@@ -195,7 +195,7 @@ def _that_appeared(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_others(steps: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Steps with `others`: what other series of the same thing had lately, where the series itself does not know.
+    """Steps with `others`: recent values of other series of the same thing, where the series itself has none.
 
     An exporter that was restarted, or scraped a second time, is a new series of old trouble.
     """

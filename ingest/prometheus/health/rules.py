@@ -157,7 +157,7 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
     if not entry.get("code") and not entry.get("code_from"):
         raise RuleError(f"{origin}: code or code_from is required")
     if len({name.startswith(DCGM) for name in entry["names"]}) > 1:
-        raise RuleError(f"{origin}: metrics of GPUs ({DCGM}...) and of nodes want rules of their own")
+        raise RuleError(f"{origin}: metrics of GPUs ({DCGM}...) and of nodes need rules of their own")
     bad = [key for key in ("above", "below", "other_than", "bits") if key in entry]
     if (entry["event"] == "level") != (len(bad) == 1):
         raise RuleError(f"{origin}: one of above, below, other_than and bits is required: when a level is bad")

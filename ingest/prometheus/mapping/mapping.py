@@ -72,7 +72,7 @@ class MappedMetric:
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
         where_not: labels and what their values must not match, likewise; a match of one of them leaves a series out.
         device: labels that, joined by `/`, name the device; none: the whole node (cluster).
-        device_pattern: regular expression whose first group is the device, searched in what the labels say; where it
+        device_pattern: regular expression whose first group is the device, searched in the labels' values; where it
             is not found that stays as it is.
         device_as: the device itself, in place of labels.
         combine: how several series of one node (GPU) and device make one value; of GPUs: those of MIG instances.
@@ -350,7 +350,7 @@ def _labels(value: object) -> tuple[str, ...]:
 
 
 def _pattern(value: object) -> str:
-    """A regular expression that means the same here and in the server: Python's and RE2's (Rust's) engines know it."""
+    """A regular expression with the same meaning here and in the server: in Python's and RE2's (Rust's) engines."""
     if not isinstance(value, str) or len(value) > _LONGEST_PATTERN:
         raise _WrongError(f"is {_shown(value)}")
     why = _no_pattern(value)

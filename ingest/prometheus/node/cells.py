@@ -120,7 +120,7 @@ def where(keep: Flags, columns: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[
 
 
 def picked(samples: Samples, places: Whole, uses: Whole) -> Readings:
-    """Readings of the series at some places, by what they say for the uses; a place may be there twice."""
+    """Readings of the series at some places, by their values for the uses; a place may be there twice."""
     if places.size == samples.sizes.size and np.all(np.diff(places, prepend=-1) == 1):
         return Readings(uses, samples.sizes, samples.times, samples.values)
     sizes = samples.sizes[places]

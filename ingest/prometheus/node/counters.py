@@ -6,8 +6,8 @@ that the time crosses. Of a series that was not read for longer than `GONE_S` no
 its first reading gives no increase, for since when it had grown is unknown. Values that are no number, endless or
 below 0 are no counter's, and are left out: the readings next to them then lie next to each other.
 
-None of it depends on how the readings are cut into batches, nor on where the time is cut: who wants all of the cells
-from one time to another needs the readings from `GONE_S` before the first to `GONE_S` behind the last.
+None of it depends on how the readings are cut into batches, nor on where the time is cut: all of the cells
+from one time to another need the readings from `GONE_S` before the first to `GONE_S` behind the last.
 """
 
 from __future__ import annotations

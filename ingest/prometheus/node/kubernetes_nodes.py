@@ -4,7 +4,7 @@
     kube_node_spec_unschedulable{node="host-a"} 0
     kube_node_status_capacity{node="host-a",resource="nvidia_com_gpu",unit="integer"} 8
 
-Readings that say the same behind each other are one time; a gap longer than a lost reading ends it.
+Equal readings in a row are one time; a gap longer than a lost reading ends it.
 
 Source: kubernetes/kube-state-metrics, docs/metrics/cluster/node-metrics.md.
 """
@@ -54,7 +54,7 @@ class _NodeFacts:
 
 @dataclass
 class Nodes:
-    """What readings tell of nodes, by name."""
+    """Facts of nodes from readings, by name."""
 
     nodes: dict[str, _NodeFacts] = field(default_factory=dict)
     spans: list[tuple[str, str, bool, int, int]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Nodes:
 
 
 def merged(states: pl.DataFrame) -> pl.DataFrame:
-    """Times that say the same and lie close enough to each other, as one: parts of it may have come in any order."""
+    """Equal times that lie close enough to each other, as one: parts of it may have come in any order."""
     key = ["cluster", "node", "condition"]
     rows = states.sort(*key, "started_at", "last_seen_at", "holds")
     gap_s = (pl.col("started_at") - pl.col("last_seen_at").cum_max().shift(1).over(key)).dt.total_seconds()

@@ -55,7 +55,7 @@ WORDS: Final = {
     "kube_pod_container_status_terminated_reason": ("reason", "container_reason"),
     "kube_pod_scheduler": ("name", "scheduler"),
 }
-"""Metrics that are 1 for what holds: the label that says what, and what it is called here."""
+"""Metrics that are 1 for the value that holds: the label with that value, and its name here."""
 
 EXIT_CODE: Final = "kube_pod_container_status_last_terminated_exitcode"
 OF_PODS: Final = (LIMITS, INFO, JOB_OWNER, *TIMES, *WORDS, EXIT_CODE)
@@ -85,7 +85,7 @@ class _PodFacts:
 
 @dataclass
 class _PodsByUid:
-    """What readings tell of pods, by uid."""
+    """Facts of pods from readings, by uid."""
 
     pods: dict[str, _PodFacts] = field(default_factory=dict)
     owners: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)

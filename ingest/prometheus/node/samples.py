@@ -12,10 +12,10 @@ How readings become a row, step by step:
 
 1. Each series alone: of a gauge the mean of what was read in the cell, of a counter its increase in the cell by
    the seconds that are known of (`ingest.prometheus.node.counters`).
-2. Series that differ only in labels of the scrape (`ingest.prometheus.series.hosts`) are one: what knows of more of the
-   cell counts, and of those that know as much the larger.
+2. Series that differ only in labels of the scrape (`ingest.prometheus.series.hosts`) are one: the one that covers more
+   of the cell counts, and of those that cover as much the larger.
 3. What is left is combined (`Metric.combine`) to one value of a node and device. Rates are combined for that time of
-   the cell which all its series know of; where they have none in common, there is no row. A series that knows nothing
+   the cell which all its series cover; where they have none in common, there is no row. A series that covers nothing
    of the cell was not there: it began later, or was gone. A sum of gauges weighs each series by how often it was read
    in the cell, so one that came or went counts for its part of the cell only; if one of them has no value that can
    be, there is no sum.
@@ -162,7 +162,7 @@ class Batch(NamedTuple):
         grown: what counters grew.
         gauges: GAUGES.
         strange: uses of the values that can be none, one for each.
-        edges: when gauges were read first and last, and in which steps, where that is wanted
+        edges: when gauges were read first and last, and in which steps, where that is requested
             (`ingest.prometheus.node.cells`).
         latest_ms: the last reading's time (0: none).
     """

@@ -1,8 +1,8 @@
 """The identity of a series by its labels: its node, its device, and which other series measure the same.
 
 Exporters are scraped from an address, and several servers may scrape the same one. So a node's name is searched as
-in `ingest.prometheus.series.labels`; where only the address gives it, node_exporter's `node_uname_info` says how the
-host at that address calls itself. Labels that the scrape puts on are no part of what is measured: series that differ
+in `ingest.prometheus.series.labels`; where only the address gives it, node_exporter's `node_uname_info` has the
+host's own name. Labels that the scrape puts on are no part of what is measured: series that differ
 only in those are twins, and measure the same.
 """
 

@@ -171,14 +171,14 @@ def _write_drivers(writer: Writer, versions: pl.DataFrame) -> None:
 
 
 def _write_pods(writer: Writer, pods: pl.DataFrame, namespaces: pl.DataFrame) -> None:
-    """Pods of kube-state-metrics, merged with what earlier readings told of them."""
+    """Write pods of kube-state-metrics, merged with their earlier rows."""
     existing = writer.matching("metered_pods", pods, keys=kubernetes_pods.KEY).select(pods.columns)
     writer.replace("metered_pods", kubernetes_pods.merged(pl.concat([existing, pods])), keys=kubernetes_pods.KEY)
     writer.append_new("metered_namespaces", namespaces, keys=namespaces.columns)
 
 
 def _write_metered_nodes(writer: Writer, states: pl.DataFrame, nodes: pl.DataFrame) -> None:
-    """Nodes of kube-state-metrics, by Kubernetes' names, merged with what earlier readings told of them."""
+    """Write nodes of kube-state-metrics, by Kubernetes' names, merged with their earlier rows."""
     key = ["cluster", "node"]
     for table, rows, merge_rows in (
         ("metered_node_states", states, kubernetes_nodes.merged),
@@ -341,7 +341,7 @@ def of_table(thresholds: Mapping[str, float], of: SampleTable) -> dict[str, floa
 
 
 def _write_hours(writer: Writer, of: SampleTable, hours: pl.DataFrame) -> None:
-    """Write roll-ups; where one is there that knows more of the hour, that stays."""
+    """Write roll-ups; an existing one that covers more of the hour stays."""
     if hours.is_empty():
         return
     first, last = hours["ts"].min(), hours["ts"].max()

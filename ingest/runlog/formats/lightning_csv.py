@@ -72,8 +72,8 @@ def _whole_rows(chunks: Iterable[bytes], findings: Findings) -> Iterator[str]:
 
 
 _OF_LITGPT: Final = (
-    "metrics.csv of LitGPT: its `step` counts micro-batches, and it does not say which belong to a step. Load what it "
-    "prints instead (litgpt pretrain ... > train.log)"
+    "metrics.csv of LitGPT: its `step` counts micro-batches, and it does not record which belong to a step. Load its "
+    "printed output instead (litgpt pretrain ... > train.log)"
 )
 
 

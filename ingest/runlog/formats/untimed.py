@@ -131,7 +131,7 @@ def _text(value: object) -> str:
 def begin_of_several(title: str) -> str:
     """The message for a log without times among others, with which `--begin` was stated."""
     return (
-        f"{title} has no times, and --begin says when one log begins: several would lie over each other.\n"
+        f"{title} has no times, and --begin is the begin of one log: several would overlap.\n"
         "Load it by itself, with the time when it begins"
     )
 

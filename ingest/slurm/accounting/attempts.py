@@ -200,7 +200,7 @@ def _holdings(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
     # Revoked on this cluster of a federation because another one runs the job: whatever its row, it held nothing.
     pending = pl.col("state").is_in(["PENDING", "REVOKED"])
     final = pl.col("state").is_in(values.ENDED_STATES)
-    # RUNNING with an End comes from `sacct --truncate`: the End is the window's. A state that we do not know has ended
+    # RUNNING with an End comes from `sacct --truncate`: the End is the window's. An unknown state has ended
     # if it has an End.
     ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
     # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it shows one.
@@ -359,7 +359,7 @@ def _labels(columns: DumpColumns) -> pl.DataFrame:
 
 
 def _warnings(columns: DumpColumns, good: pl.DataFrame) -> list[LoadWarning]:
-    """What a person should know about these rows."""
+    """Warnings about these rows."""
     unread = sorted((name, count) for name, count in columns.unreadable.items() if count)
     novel = good.filter(~pl.col("known"))["state"].value_counts().sort("state").rows()
     return [

@@ -115,7 +115,7 @@ def ingest_live(
 
 
 def _whole_second(moment: datetime | None) -> datetime | None:
-    """Slurm knows whole seconds only."""
+    """A moment in whole seconds, as Slurm records it."""
     return None if moment is None else moment.replace(microsecond=0)
 
 
@@ -397,7 +397,7 @@ class _SlurmIngest:
         return less
 
     def _before(self, window: LoadWindow) -> bool:
-        """Whether a load covers time before a failed window; else a message says why later windows are left out."""
+        """Whether a load covers time before a failed window; else a message reports that later windows are left out."""
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if covered and covered[0].since < window.since:
             return True

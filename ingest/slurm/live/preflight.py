@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WITHOUT_SLURM: Final = """\
 What can be done instead:
   trackside ingest slurm FILE   load what Slurm's commands printed elsewhere (--help lists them);
-  run this on a machine where `sacct` shows jobs (SLURM_CONF says where slurm.conf is);
+  run this on a machine where `sacct` shows jobs (SLURM_CONF is the path of slurm.conf);
   or query slurmrestd, by the configuration (trackside.toml): under [slurm] transport = "rest", and
   rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
 """What a person may do where a running Slurm cannot be reached."""
@@ -80,6 +80,6 @@ def _find_socket(url: str) -> None:
         raise ServerDownError(
             url,
             problem,
-            "slurmrestd does not run here, or listens elsewhere (systemctl cat slurmrestd shows where): rest_url\n"
-            f"under [slurm] in the configuration has to say it.\n{WITHOUT_SLURM}",
+            "slurmrestd does not run here, or listens elsewhere (systemctl cat slurmrestd shows where): set\n"
+            f"rest_url under [slurm] in the configuration.\n{WITHOUT_SLURM}",
         )

@@ -94,7 +94,7 @@ class LiveRequest:
         window: The time that is requested of an `PartRequest`; None where no time is.
         request: What `loads.request` calls it; empty: `title`.
         parse: In place of the parser of `kind`.
-        finish: Sets the time of the answer, where the parser cannot know it.
+        finish: Sets the time of the answer, where the parser does not have it.
     """
 
     title: str

@@ -40,7 +40,7 @@ def without_time(parsed: Parsed) -> Parsed:
 
 
 def note(writer: Writer, requested: pl.DataFrame, answered: pl.DataFrame, *, now: datetime) -> int:
-    """Write down which were requested when, and which accounting knew; how many it did not know."""
+    """Record which attempts were requested, when, and which accounting had; return how many it did not have."""
     answered_keys = answered.select(ATTEMPT_KEY).unique().with_columns(known=pl.lit(value=True))
     rows = requested.join(answered_keys, on=ATTEMPT_KEY, how="left", maintain_order="left").with_columns(
         pl.lit(now).alias("checked_at"), pl.col("known").fill_null(value=False)

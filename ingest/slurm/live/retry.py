@@ -155,7 +155,7 @@ class Retrier:
 
 
 def _reason(error: Exception) -> str:
-    """The last thing that the command or the server said."""
+    """The last line of the message of the command or the server."""
     message = error.stderr if isinstance(error, SourceDownError) and error.stderr else str(error).partition("\n")[0]
     return shorten(message.strip().splitlines()[-1])
 

@@ -37,7 +37,7 @@ def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
     The `line` of a refused one is its number in the list.
 
     The cluster must be passed where the answer does not name it (before 0.0.40 none does), and the time of the
-    asked always.
+    request always.
 
     Raises:
         SlurmAnswerError: The answer holds errors.

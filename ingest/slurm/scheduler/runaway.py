@@ -133,7 +133,7 @@ def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> F
     Raises:
         SourceError: There is no answer, or others' jobs are hidden.
     """
-    origin = "sacct -s RUNNING,PENDING,SUSPENDED without what squeue knows"
+    origin = "sacct -s RUNNING,PENDING,SUSPENDED without those of squeue"
     cluster_option = ("-M", ",".join(clusters)) if clusters else ()
     scontrol, *show = CONTROLLER
     if others_are_hidden(runner, (scontrol, *cluster_option, *show)) or others_are_hidden(runner, ACCOUNTING):

@@ -1,7 +1,7 @@
 """Statistics of Slurm's controller: `sdiag`, as one number per row.
 
-Times are printed in microseconds and stored in seconds, moments as epoch seconds. Statistics by user are left out: who
-asks the controller how often is private; those by type of message are stored.
+Times are printed in microseconds and stored in seconds, moments as epoch seconds. Statistics by user are left out: the
+requests of a user are private; those by type of message are stored.
 """
 
 from __future__ import annotations

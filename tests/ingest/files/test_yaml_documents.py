@@ -90,14 +90,14 @@ def test_yaml_aliases_and_merges_are_resolved() -> None:
 
 def test_yaml_bomb_of_aliases_is_refused() -> None:
     levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
-    with pytest.raises(InputError, match="aliases stand for more than 1,000,000 values"):
+    with pytest.raises(InputError, match="aliases expand to more than 1,000,000 values"):
         read("l0: &l0 lol\n" + levels)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: &x [*x]", "stands for nothing, or for itself"),
+        ("a: &x [*x]", "refers to nothing, or to itself"),
         ("!!python/object/apply:os.system [id]", "none of YAML's own"),
         ("[" * 200, "within each other"),
         ("[" * 100_000, "o.yaml: "),

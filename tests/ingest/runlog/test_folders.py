@@ -83,7 +83,7 @@ def test_folders_of_code_are_read_if_they_are_named(tmp_path: Path) -> None:
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     report, _ = load(tmp_path / "w", tmp_path)
-    assert "below this folder is a log that is known" in str(report.error)
+    assert "below this folder is a known log" in str(report.error)
 
 
 @pytest.mark.slow

@@ -111,5 +111,5 @@ def test_lightning_csv_has_the_steps_of_its_process(name: str, first: int, last:
 
 @pytest.mark.parametrize("name", ["csv/first.csv", "trainer_state.json", "trainer.log"])
 def test_a_begin_is_of_one_log_without_times(name: str) -> None:
-    with pytest.raises(UntimedError, match=r"several would lie over each other\.\nLoad it by itself"):
+    with pytest.raises(UntimedError, match=r"several would overlap\.\nLoad it by itself"):
         loaded(name, begin=BEGIN, several=True)

@@ -415,7 +415,7 @@ HTML = Answer(b"<!doctype html><p>Welcome", kind="text/html")
         (Answer(b"", 502), "status 502\nWhat was loaded before stays"),
         (Answer(b"slow down", 429), "status 429: slow down.*limits the rate of requests"),
         (Answer(b'{"status":"error","error":"parse error"}', 400), "status 400: parse error"),
-        (Answer(b"", 302, headers={"Location": "/"}), "cannot be asked: Exceeded 30 redirects"),
+        (Answer(b"", 302, headers={"Location": "/"}), "cannot be queried: Exceeded 30 redirects"),
     ],
 )
 def test_misbehaving_server_is_an_error_and_not_an_empty_result(answer: Answer, output: str) -> None:

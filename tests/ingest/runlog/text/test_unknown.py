@@ -143,4 +143,4 @@ def test_a_folder_without_logs_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "notes.txt").write_text("nothing\n")
     refused = trackside("ingest", "runlog", str(folder), "--warehouse", str(tmp_path / "w"))
-    assert "none of 1 file below this folder is a log that is known" in refused.stderr
+    assert "none of 1 file below this folder is a known log" in refused.stderr
