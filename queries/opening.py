@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ import duckdb
 
 from queries import directory
 from queries.errors import CorruptWarehouseError, LockedWarehouseError, WriteError
-from queries.sql_files import literal
+from queries.sql_files import literal, schema_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,8 @@ _RUN_AGAIN: Final = (
     "Make room (or get permission) and run it again: what was committed is kept, the rest is done again."
 )
 _DISK: Final = ("no space left", "disk full", "read-only file system", "permission denied", "quota exceeded")
+_FROM_BACKUP: Final = "Copy it back from a backup, or move the directory away and ingest again from the sources."
+_LACKS: Final = re.compile(r"Table with name (\w+) does not exist")
 _LOCKED: Final = ("set lock", "conflicting lock")
 _DAMAGED: Final = (
     "could not read enough bytes",
@@ -189,6 +192,15 @@ def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:
     return CorruptWarehouseError(corrupt(path, root, first_line(error)))
 
 
+def lacking(error: duckdb.CatalogException, path: Path) -> CorruptWarehouseError | None:
+    """DuckDB's error about a table as one of this package; None where no schema step made such a table."""
+    found = _LACKS.search(str(error))
+    made = found and re.compile(rf"CREATE TABLE (?:\w+\.)?{found[1]}\b", re.IGNORECASE)
+    if made is None or not any(made.search(step.sql) for step in schema_steps()):
+        return None
+    return CorruptWarehouseError(f"{path} cannot be read as a warehouse: it has no table {found[1]}.\n{_FROM_BACKUP}")
+
+
 @contextlib.contextmanager
 def duckdb_errors(root: Path, path: Path | None = None) -> Iterator[None]:
     """Turn DuckDB's own errors about files and memory into this package's; programming errors stay what they are."""
@@ -223,7 +235,7 @@ def corrupt(path: Path, root: Path, why: str) -> str:
             f"over {path} by hand),\nthen ingest again what came later; loading twice equals loading once."
         )
     else:
-        way_back = "Copy it back from a backup, or move the directory away and ingest again from the sources."
+        way_back = _FROM_BACKUP
     return f"{path} cannot be read as a warehouse: {why}\n{way_back}"
 
 

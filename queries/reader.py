@@ -18,7 +18,7 @@ from queries import check_outcomes, integrity, of_run, recovery, sql_files
 from queries.check_outcomes import CheckOutcome
 from queries.errors import CorruptWarehouseError, QueryError, StoppedError, WriteError
 from queries.memo import Memo
-from queries.opening import KINDS, duckdb_errors, explained, first_line
+from queries.opening import KINDS, duckdb_errors, explained, first_line, lacking
 from queries.samples.views import sample_view
 
 if TYPE_CHECKING:
@@ -134,6 +134,11 @@ class Connection:
             raise WriteError(f"{self.root}: DuckDB ran out of memory: {first_line(error)}") from error
         except KINDS as error:
             raise explained(error, self._path, self.root) from error
+        except duckdb.CatalogException as error:
+            damage = lacking(error, self._path)
+            if damage is None:
+                raise
+            raise damage from error
         return frame
 
     def _have_samples(self, sql: str, params: Params) -> None:

@@ -300,6 +300,18 @@ def digests(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+def test_a_warehouse_without_one_of_its_tables_is_damaged(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    with duckdb.connect(str(directory.copies(root)[-1])) as copy:
+        copy.execute("DROP TABLE interruptions")
+    with open_reader(root) as reader:
+        with pytest.raises(CorruptWarehouseError, match=r"has no table interruptions\.\n.*backup"):
+            reader.frame("SELECT * FROM interruptions")
+        with pytest.raises(duckdb.CatalogException):  # a fault of ours stays one
+            reader.frame("SELECT * FROM nonsense")
+
+
 @pytest.mark.slow
 def test_a_published_copy_without_tables_is_no_warehouse(tmp_path: Path) -> None:
     root = tmp_path / "w"
