@@ -29,6 +29,9 @@ GAP: Final = 2
 LONG: Final = 32
 """Columns of a text beyond which it may be printed below the table."""
 
+SHORT: Final = 12
+"""Columns of a text that stays in its row, whatever others of its column do."""
+
 MOST_NOTED: Final = 8
 """Different long texts of a column that are printed below the table; where there are more they are cut."""
 
@@ -206,7 +209,8 @@ def _take_notes(candidates: list[_ShownColumn], columns: int) -> list[tuple[str,
             continue
         if sum(max(each.natural, each.word) + GAP for each in candidates) - GAP <= columns:
             break
-        marks = {text: f"[{len(notes) + number}]" for number, text in enumerate(texts, start=1)}
+        long = [text for text in texts if width(text) > SHORT]
+        marks = {text: f"[{len(notes) + number}]" for number, text in enumerate(long, start=1)}
         notes += [(column.name, mark, text) for text, mark in marks.items()]
         column.noted = True
         column.cells = [marks.get(text, text) for text in column.cells]

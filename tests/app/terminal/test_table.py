@@ -20,7 +20,7 @@ ROWS = pl.DataFrame(
     {
         "node": ["gpu-1", "gpu-2", "gpu-3", "gpu-4"],
         "cluster": ["c"] * 4,
-        "note": [LONG, None, LONG, LONG.upper()],
+        "note": [LONG, "ok", LONG, LONG.upper()],
         "hours": [12_345.678, 1.2, 0.004, None],
         "low": [0.1, 0.2, 0.3, 0.4],
         "high": [0.5, 0.6, 0.7, 0.8],
@@ -48,7 +48,7 @@ def test_constant_columns_and_long_texts_are_printed_below() -> None:
     assert lines(60) == [
         "node   note    GPU-h  at least  at most",
         "gpu-1  [1]    12,346    10.0 %   50.0 %",
-        "gpu-2  -        1.20    20.0 %   60.0 %",
+        "gpu-2  ok       1.20    20.0 %   60.0 %",
         "gpu-3  [1]   0.00400    30.0 %   70.0 %",
         "gpu-4  [2]         -    40.0 %   80.0 %",
         "in all rows: cluster c",
