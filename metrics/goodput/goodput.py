@@ -190,7 +190,7 @@ def _without_inventory(goodputs: pl.DataFrame, inventoried_cluster: pl.Expr) -> 
     numbers = [
         pl.when(inventoried_cluster).then(pl.col(name)).alias(name) for name in ("value", "bound_low", "bound_high")
     ]
-    inventory = "of Slurm `scontrol show node`, of Kubernetes `kubectl get nodes -o json`"
+    inventory = "of Slurm: scontrol show node; of Kubernetes: kubectl get nodes -o json"
     why = f"cannot tell: no node inventory was read ({inventory})"
     return goodputs.with_columns(
         *numbers, note=pl.when(inventoried_cluster).then(pl.col("note")).otherwise(pl.lit(why))

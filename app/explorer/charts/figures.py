@@ -7,7 +7,7 @@ lines the colours of the page's scheme, so that switching to dark redraws nothin
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import plotly.graph_objects as go
 import polars as pl
@@ -126,7 +126,13 @@ def interruptions(
             hovertemplate="%{y}",
         )
     made.update_xaxes(type="date", hoverformat="%Y-%m-%d", tickformat="%d %b\n%Y")
+    if events.height and events.group_by("day").agg(pl.col("n").sum())["n"].max() <= FEW:  # type: ignore[operator]  # a count
+        made.update_yaxes(dtick=1)
     return made
+
+
+FEW: Final = 5
+"""Interruptions of a day up to which an axis has a line for each; else it would have fractions of one."""
 
 
 def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:

@@ -156,6 +156,9 @@ def _top(rows: pl.DataFrame) -> float:
     return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
 
 
+NONE_LOST: Final = "No lost time was observed. Unattributed time may hide some: telemetry or run logs would show it."
+
+
 def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
     """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
     first = spent.head(COSTLIEST)
@@ -183,7 +186,7 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
         if by == "cause"
         else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
     )
-    table = components.grid(rows, columns, name="costs", empty="No lost time was observed.")
+    table = components.grid(rows, columns, name="costs", empty=NONE_LOST)
     return html.Div([table, _advice(spent, view) if by == "cause" else None]), note
 
 

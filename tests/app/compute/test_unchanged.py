@@ -82,9 +82,10 @@ def test_the_verb_publishes_nothing_new_unless_full_is_requested(
     version, at, first = compute()
     same, same_at, again = compute()
     assert (same, same_at) == (version, at)
-    days = first.partition(" days of the ledger")[0].rpartition(" ")[2]
-    assert f"of {days} days of the ledger {days} changed" in first
-    assert f"of {days} days of the ledger 0 changed" in again
+    known = first.partition(" of the ledger")[0].rpartition("; of ")[2]
+    days = known.partition(" day")[0]
+    assert f"of {known} of the ledger {days} changed" in first
+    assert f"of {known} of the ledger 0 changed" in again
     assert again.replace("ledger 0 changed", f"ledger {days} changed").splitlines()[-2:] == first.splitlines()[-2:]
     later, later_at, _ = compute("--full")
     assert later > version

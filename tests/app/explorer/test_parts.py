@@ -213,7 +213,9 @@ def test_a_long_line_keeps_its_slowest_points() -> None:
 
 def test_a_day_without_interruptions_is_drawn_as_one() -> None:
     events = pl.DataFrame({"day": ["2026-10-01"], "class": ["user"], "n": [1]})
-    (bars,) = figures.interruptions(events, ["2026-10-01", "2026-10-02"], href=str).data
+    made = figures.interruptions(events, ["2026-10-01", "2026-10-02"], href=str)
+    assert made.layout.yaxis.dtick == 1  # no line at half an interruption
+    (bars,) = made.data
     assert list(bars.y) == [1, 0]
 
 

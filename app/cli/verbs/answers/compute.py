@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from app.compute.unchanged import inputs_digest, last_outcome
     from app.errors import NothingToComputeError
     from app.times import iso, moment
+    from ingest.counted import counted
     from queries.warehouse import open_writer
 
     settings, root = settings_and_root(options)
@@ -70,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         for window, days in zip(done.clusters, done.days, strict=True):
             console.echo(
-                f"{window.cluster}: {iso(window.since)} to {iso(window.until)}; of {days.known:,} days of the ledger "
-                f"{days.changed:,} changed",
+                f"{window.cluster}: {iso(window.since)} to {iso(window.until)}; of {counted(days.known, 'day')} of the "
+                f"ledger {days.changed:,} changed",
                 error=True,
             )
         for cluster in done.empty:

@@ -82,7 +82,7 @@ def _by_session(rows: pl.DataFrame, beside: tuple[str, ...]) -> Answer:
         rows,
         {
             "run_id": ("run", "text"),
-            "session": ("job", "text"),
+            "session": ("job.restart", "text"),
             "cause": ("cause", "text"),
             "nodes": ("nodes", "text"),
             "confirmed_by": ("confirmed by", "text"),
@@ -153,7 +153,7 @@ def _by_rank(times: Iterable[pl.DataFrame]) -> Answer:
         rows,
         {
             "run_id": ("run", "text"),
-            "session": ("job", "text"),
+            "session": ("job.restart", "text"),
             "rank": ("rank", "count"),
             "node": ("node", "text"),
             "stage": ("stage", "count"),
@@ -202,7 +202,7 @@ def _by_report(rows: pl.DataFrame) -> Answer:
         rows.with_columns(worst_in_words=_worst()),
         {
             "run_id": ("run", "text"),
-            "session": ("job", "text"),
+            "session": ("job.restart", "text"),
             "program": ("program", "text"),
             "measure": ("measure", "text"),
             "rank": ("rank", "count"),
