@@ -195,8 +195,10 @@ def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:
 def lacking(error: duckdb.CatalogException, path: Path) -> CorruptWarehouseError | None:
     """DuckDB's error about a table as one of this package; None where no schema step made such a table."""
     found = _LACKS.search(str(error))
-    made = found and re.compile(rf"CREATE TABLE (?:\w+\.)?{found[1]}\b", re.IGNORECASE)
-    if made is None or not any(made.search(step.sql) for step in schema_steps()):
+    if found is None:
+        return None
+    made = re.compile(rf"CREATE TABLE (?:\w+\.)?{found[1]}\b", re.IGNORECASE)
+    if not any(made.search(step.sql) for step in schema_steps()):
         return None
     return CorruptWarehouseError(f"{path} cannot be read as a warehouse: it has no table {found[1]}.\n{_FROM_BACKUP}")
 

@@ -14,7 +14,7 @@ RATES_HEADER: Final = ("Class", "GPUs", "Failures", "Attempts", "GPU-days", "Per
                        "MTTF")  # fmt: skip
 RATES_NOTE: Final = (
     "Exposure counts every attempt, also those still running or ended by their owners. MTTF of a size is of one job of "
-    "that size; “per GPU” it is of one GPU. Unplanned: infrastructure and failures of the users' own. "
+    "that size; in a row “per GPU” it is of one GPU. Unplanned: infrastructure and failures of the users' own. "
     f"{META} Intervals: exact Poisson, 95 %. The JSON form has the other sizes, too."
 )
 PUBLISHED_HEADER: Final = ("Published", "Per 1,000 GPU-days", "Here", "Failures here", "Ratio (95 %)",
