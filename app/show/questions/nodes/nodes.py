@@ -132,7 +132,7 @@ def _headline(rows: pl.DataFrame) -> str:
     """How many nodes failed, and which of them cost most."""
     failed = rows.filter(pl.col("interruptions") > 0)
     if failed.is_empty():
-        return f"None of {counted(rows.height, 'node')} interrupted a job." if rows.height else ""
+        return f"No interruption is attributed to one of {counted(rows.height, 'node')}." if rows.height else ""
     worst = failed.row(0, named=True)
     cost = "" if worst["cost_gpu_s"] is None else f", {gpu_hours(worst['cost_gpu_s'])}"
     apart = f" ({worst['unpriced']:,} of unknown cost)" if worst["unpriced"] else ""
