@@ -38,13 +38,13 @@ class Question:
     config: Path | None = None
     """The configuration file, for what is read only when it is needed: prices, references. None: the usual place."""
     known: Configured | None = None
-    """What the configuration says of these, where it is known; None: `config` is read."""
+    """The configuration that the questions read, if the caller has read it; None: `config` is read."""
 
     @property
     def dimension(self) -> str:
         """What to split by; the question's entry has put its default where nothing was requested."""
         if self.by is None:
-            raise ValueError("questions are called by their entries (app.show.registry), which know their defaults")
+            raise ValueError("questions are called by their entries (app.show.registry), which have their defaults")
         return self.by
 
     @property
@@ -104,10 +104,10 @@ class Details:
 
 @dataclass(frozen=True)
 class Order:
-    """How a terminal sorts the rows of an answer where no --sort is given; pipes and files keep the rows as they stand.
+    """How a terminal sorts the rows of an answer where no --sort is given; pipes and files keep the order of the rows.
 
     Attributes:
-        keys: sorted by these, the smallest first, unknown ones last; rows that are equal in all stay as they stand.
+        keys: sorted by these, the smallest first, unknown ones last; rows that are equal in all keep their order.
         words: the end of the title: which rows come first.
     """
 
@@ -131,8 +131,8 @@ class Brief:
         rows: what a terminal shows.
         columns: column -> heading and display unit.
         below: what was put together, and how to see it; empty if nothing was.
-        notes: what a reader must know of these; None: what is to be known of all rows.
-        on_pages: whether pages show it, too: it ranks the subjects of which the sentence that answers names the first.
+        notes: notes on these rows; None: the notes on all rows.
+        on_pages: whether pages show it, too: it ranks the subjects, and the headline names the first of them.
     """
 
     rows: pl.DataFrame
@@ -152,19 +152,19 @@ class Answer:
         columns: column -> heading and display unit, for people.
         metrics: catalog names that the rows show.
         queries: named queries that the rows were read from.
-        notes: what a reader must know, beneath the table.
-        when_empty: what it means, and what to do, if there are no rows.
-        parameters: what the queries were given next to the window.
+        notes: notes on the rows, beneath the table.
+        when_empty: why there are no rows, and what to do, if there are none.
+        parameters: parameters of the queries besides the window.
         worth_showing: rows that a table shows; machines get all.
         drawn: rows that figures are made of, and that no table of a page has; None: there are none.
-        instead: what a page says instead of a row that is not worth showing, where a filter leaves no other; None: it
+        instead: the sentence of a page for a row that is not worth showing, where a filter leaves no other; None: it
             shows the row.
         worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
         headline: the answer in a sentence: a table begins with it.
         ranked: columns that a terminal shows first where not all fit, next to the first one.
         explained: columns that a terminal shows with `--explain` only, or where they are requested.
         in_words: columns as people read them without `--explain`, for instance without statistics words.
-        order: how a table sorts the rows; None: as they stand.
+        order: how a table sorts the rows; None: not at all.
         brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
@@ -224,7 +224,7 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
 
 
 def _notes_together(pairs: list[tuple[str, Answer]]) -> tuple[str, ...]:
-    """What a reader must know of several clusters; lines that are to be typed stay below their note."""
+    """The notes of several clusters; commands stay below their note."""
     blocks: list[tuple[str, tuple[str, ...]]] = []
     for cluster, answer in pairs:
         for note in answer.notes:
@@ -243,7 +243,7 @@ def _when_empty_together(pairs: list[tuple[str, Answer]]) -> str:
 
 
 def _joined_by_cluster(lines_by_cluster: list[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """What is said of clusters, the same once, with the names of those that it is said of.
+    """Lines about clusters, equal ones once, each with the names of its clusters.
 
     >>> _joined_by_cluster([("a", ("Too few.",)), ("a", ("Run:", "  it")), ("b", ("Too few.",))])
     ['a, b: Too few.', 'a: Run:', '  it']

@@ -50,7 +50,7 @@ def delays(source: Reader, window: Window) -> Answer:
             "restarts",
         ),
         notes=(
-            "GPU-hours that waiting jobs asked for: no part of the ledger. Nodes or blocks out of service: at most, "
+            "GPU-hours that waiting jobs requested: no part of the ledger. Nodes or blocks out of service: at most, "
             "since each job is judged by itself and several may have waited for the same nodes; planned work is not "
             "counted. A job that was preempted for such a run and then waited for nodes is in both rows.",
             *_unjudged(unjudged),

@@ -27,13 +27,13 @@ _QUERIES: Final = ("gpu_tensor_hours", "attempt_gpu_models", "steps", "run_sessi
 
 _NO_HOURS = (
     "No whole hour of an attempt with both a run log and the tensor activity of nearly all of its GPUs here.\n"
-    "It takes run logs (trackside recorder --help), DCGM_FI_PROF_PIPE_TENSOR_ACTIVE or what other exporters have for\n"
-    "it (trackside ingest prometheus), and attempts that hold whole nodes."
+    "Needed: run logs (trackside recorder --help), DCGM_FI_PROF_PIPE_TENSOR_ACTIVE or its equivalent of another\n"
+    "exporter (trackside ingest prometheus), and attempts that hold whole nodes."
 )
 
 
 def proxies(source: Reader, window: Window, question: Question) -> Answer:
-    """How far tensor activity can stand in for logs: of each kind of GPU and data type, and of each run."""
+    """How far tensor activity can replace logs: for each GPU model and data type, and for each run."""
     fitted = mfu_proxy(source, window, cast("Convention | None", question.convention)).fitted
     of_all = fitted.filter(pl.col("run_id") == "")
     rows, notes = requested_runs(fitted.filter(pl.col("run_id") != ""), source, window, question.run)
@@ -123,8 +123,8 @@ def estimates(source: Reader, window: Window, question: Question) -> Answer:
         queries=_QUERIES,
         notes=(
             *notes,
-            "Estimates, as good as these runs are like those that kept logs (show mfu --by proxy); no figure of logged "
-            "runs has them in it.",
+            "Estimates: they hold as far as these runs resemble the logged ones (show mfu --by proxy). No number of "
+            "logged runs includes them.",
         ),
         parts={
             "metric": "metric",

@@ -1,4 +1,4 @@
-"""What an answer about people says of their names: who was renamed, and names and numbers that do not go together."""
+"""Notes on the names in an answer about people: renamed users, and names and uids that do not match one to one."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def renamed_notes(source: Reader, window: Window) -> tuple[str, ...]:
 
 
 def uid_notes(source: Reader, window: Window) -> tuple[str, ...]:
-    """Numbers that several names had, and names that had several numbers: nothing is merged by them."""
+    """Uids with several names, and names with several uids: nothing is merged by them."""
     of_uids, of_users = uid_mismatches(source, window)
     shared = _listed([f"{_names(users)} ({uid})" for uid, users in of_uids.select("uid", "users").rows()])
     several = _listed([f"{user} ({_names(uids)})" for user, uids in of_users.select("user", "uids").rows()])
-    one_uid = f"One uid, several names, and no account change tells of a new name: {shared}. They stay apart."
+    one_uid = f"One uid, several names, and no account change has a new name: {shared}. They are counted separately."
     one_name = f"One name, several uids, so perhaps several people: {several}. They are counted together."
     return (*((one_uid,) if shared else ()), *((one_name,) if several else ()))
 

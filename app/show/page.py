@@ -1,4 +1,4 @@
-"""An answer as a person reads it: the sentence that answers first, the table, then what a reader must know."""
+"""An answer as a person reads it: the headline, the table, then the notes."""
 
 from __future__ import annotations
 

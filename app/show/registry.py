@@ -83,7 +83,7 @@ class QuestionEntry:
 
 
 def of_runs(source: Reader, window: Window, run_ids: Sequence[str]) -> Reader:
-    """The source with the rows of these runs only; as it is where there are none: then the question says so."""
+    """The source with the rows of these runs only; unchanged if there are none: then the question reports that."""
     return cast("Reader", SomeRuns(source, window.cluster, run_ids)) if run_ids else source
 
 

@@ -92,7 +92,7 @@ NETWORK_SUBJECT: Final = TrafficSubject(
 
 @dataclass(frozen=True)
 class _TrafficRequest:
-    """A question about a subject; `facts` are read when first asked for."""
+    """A question about a subject; `facts` are read on first use."""
 
     source: Reader
     window: Window
@@ -175,8 +175,8 @@ def _by_node(request: _TrafficRequest) -> _Shown:
     parts = {"shared": "on shared nodes", "outside": "no job there", "checks": "node checks"}
     columns = {f"{part}_{main}": (label, unit) for part, label in parts.items() if rows[f"{part}_{main}"].sum()}
     note = (
-        "on shared nodes: several attempts were there, in turns where only hours are known; no job there: nobody was, "
-        "so it is the node's own."
+        "on shared nodes: several attempts were there, in turns where only hours are known; no job there: no "
+        "attempt was, so the node itself made the traffic."
     )
     return rows, {"subject": ("node", "text")} if key else {}, columns, (note,) if columns else ()
 
@@ -205,7 +205,7 @@ def _by_owner(request: _TrafficRequest) -> _Shown:
         columns = {f"shared_{main}": ("on shared nodes", subject.columns[main][1])}
         notes = (
             f"on shared nodes: of nodes on which another {by} was, too (or came or went within the hour, where only "
-            "hours are known); whose it was is unknown, so it is in no other column, but next to each that was there.",
+            "hours are known); whose it was is unknown, so it is in no other column and in each of their rows.",
         )
     rest = rows.filter(pl.col("subject") != _CHECKS)
     if rest.height < rows.height:
@@ -257,11 +257,11 @@ def _owned(request: _TrafficRequest, owners: pl.DataFrame) -> pl.DataFrame:
 def _of_days(
     request: _TrafficRequest, ask: Callable[[StoredDays], tuple[pl.DataFrame | None, tuple[str, ...]]]
 ) -> pl.DataFrame | None:
-    """What is asked of the days that are stored, and of samples."""
+    """The answer from the stored days, and from samples for the rest."""
     source, window = request.source, request.window
     try:
         found, queries = ask(StoredDays.within(source, window, computed_window(source, window.cluster)))
-    except CorruptWarehouseError:  # samples tell the same
+    except CorruptWarehouseError:  # samples have the same numbers
         found, queries = ask(StoredDays(source, window, {}))
     request.read.update(dict.fromkeys(queries))
     return found
@@ -283,7 +283,7 @@ def _occupants(request: _TrafficRequest, owners: pl.DataFrame) -> Occupants:
 
 
 def _nothing(source: Reader, window: Window, subject: TrafficSubject) -> str:
-    """What it means that nothing was seen, and what to do."""
+    """Why there are no samples, and what to do."""
     days = source.query("node_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():
         return none_left(source, window, "node", "nodes")

@@ -24,10 +24,10 @@ class Details:
     columns: dict[str, tuple[str, str]]
 
 class Order:
-    """How a terminal sorts the rows of an answer where no --sort is given; pipes and files keep the rows as they stand.
+    """How a terminal sorts the rows of an answer where no --sort is given; pipes and files keep the order of the rows.
 
     Attributes:
-        keys: sorted by these, the smallest first, unknown ones last; rows that are equal in all stay as they stand.
+        keys: sorted by these, the smallest first, unknown ones last; rows that are equal in all keep their order.
         words: the end of the title: which rows come first.
     """
     keys: tuple[pl.Expr, ...]
@@ -40,8 +40,8 @@ class Brief:
         rows: what a terminal shows.
         columns: column -> heading and display unit.
         below: what was put together, and how to see it; empty if nothing was.
-        notes: what a reader must know of these; None: what is to be known of all rows.
-        on_pages: whether pages show it, too: it ranks the subjects of which the sentence that answers names the first.
+        notes: notes on these rows; None: the notes on all rows.
+        on_pages: whether pages show it, too: it ranks the subjects, and the headline names the first of them.
     """
     rows: pl.DataFrame
     columns: dict[str, tuple[str, str]]
@@ -58,19 +58,19 @@ class Answer:
         columns: column -> heading and display unit, for people.
         metrics: catalog names that the rows show.
         queries: named queries that the rows were read from.
-        notes: what a reader must know, beneath the table.
-        when_empty: what it means, and what to do, if there are no rows.
-        parameters: what the queries were given next to the window.
+        notes: notes on the rows, beneath the table.
+        when_empty: why there are no rows, and what to do, if there are none.
+        parameters: parameters of the queries besides the window.
         worth_showing: rows that a table shows; machines get all.
         drawn: rows that figures are made of, and that no table of a page has; None: there are none.
-        instead: what a page says instead of a row that is not worth showing, where a filter leaves no other; None: it
+        instead: the sentence of a page for a row that is not worth showing, where a filter leaves no other; None: it
             shows the row.
         worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
         headline: the answer in a sentence: a table begins with it.
         ranked: columns that a terminal shows first where not all fit, next to the first one.
         explained: columns that a terminal shows with `--explain` only, or where they are requested.
         in_words: columns as people read them without `--explain`, for instance without statistics words.
-        order: how a table sorts the rows; None: as they stand.
+        order: how a table sorts the rows; None: not at all.
         brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
@@ -404,7 +404,7 @@ class Warehouse:
         until: Moment = None,
         by: Literal["node"] | None = None,
     ) -> pl.DataFrame:
-        """Nodes that fail more often than chance gives.
+        """Nodes that fail more often than by chance.
 
         Args:
             cluster: only this cluster; by default every cluster.

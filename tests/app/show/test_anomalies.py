@@ -320,12 +320,11 @@ def test_every_format_and_without_telemetry(warehouse: Path) -> None:
 @pytest.mark.slow
 def test_lost_has_the_waiting_for_slow_ranks_as_an_overlay(reader: Reader) -> None:
     answer = QUESTIONS["lost"](reader, WINDOW, Question())
-    (note,) = [note for note in answer.notes if "times of ranks" in note]
+    (note,) = [note for note in answer.notes if "rank times" in note]
     (session,) = QUESTIONS["stragglers"](reader, WINDOW, Question()).rows.to_dicts()
     waited = session["lost_gpu_s"] / 3600
     assert (
-        f"times of ranks of 1 session (these hours overlap with others and are in no sum): node {waited:,.2f} GPU-h"
-        in note
+        f"rank times of 1 session (these hours overlap with others and are in no sum): node {waited:,.2f} GPU-h" in note
     )
     before = Window("c", BEGIN, DROP)
     assert not any("times of ranks" in note for note in QUESTIONS["lost"](reader, before, Question()).notes)

@@ -105,7 +105,7 @@ def test_additions_that_no_change_records_are_unknown(root: Path) -> None:
     with open_reader(root / "w") as reader:
         day = Window("bench", datetime.fromtimestamp(FIRST, UTC), LISTED + timedelta(days=1))
         answer = QUESTIONS["onboarding"](reader, day, Question(by="user"))
-    assert "When 3 users were added cannot be told" in answer.headline
+    assert "When 3 users were added is unknown" in answer.headline
 
 
 def test_removals_name_who_and_levels_are_the_latest(root: Path) -> None:

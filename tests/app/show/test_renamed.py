@@ -89,6 +89,6 @@ def test_cost_lists_a_renamed_user_once(root: Path) -> None:
 @pytest.mark.slow
 def test_people_says_which_uids_had_several_names(root: Path) -> None:
     said = " ".join(answered(root, "people").notes)
-    assert "no account change tells of a new name: eva and fay (1002)." in said
+    assert "no account change has a new name: eva and fay (1002)." in said
     assert "perhaps several people" not in said  # daniel is 1001, the other dan 1003
     assert "eva and fay" not in " ".join(answered(root, "people", by="account").notes)

@@ -110,7 +110,7 @@ def test_stalls_without_any_log_are_unknown(tmp_path: Path) -> None:
     done = trackside("ingest", "slurm", str(tmp_path / "sacct"), "--warehouse", str(tmp_path / "w"))
     assert done.returncode == 0, done.stderr
     assert trackside("compute", "--warehouse", str(tmp_path / "w")).returncode == 0
-    assert "stalls cannot be told" in shown(tmp_path / "w")
+    assert "stalls are unknown" in shown(tmp_path / "w")
 
 
 def test_of_another_run_there_are_none(warehouse: Path) -> None:

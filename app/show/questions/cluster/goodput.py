@@ -27,7 +27,7 @@ NO_TIME = "No GPU-time in this window: is it within what `trackside status` cove
 _BOUNDS = (
     "at least / at most: all unobserved time counted unproductive / productive; provisional time is in the value and "
     "not in the least, and time of GPUs that were active beside an idle GPU of their job (stalled, lockstep) only in "
-    "the most. Accounting alone does not tell what allocated GPUs did: add telemetry or a run log to narrow the bounds."
+    "the most. Accounting alone does not record what allocated GPUs did: telemetry or a run log narrows the bounds."
 )
 _NO_LOG = "No run log with steps of a known job in this window (trackside recorder --help)."
 

@@ -225,11 +225,11 @@ def _imputed(guess: dict[str, Any]) -> str:
 
 
 IN_NO_SUM: Final = "these hours overlap with others and are in no sum"
-"""What a reader must know of hours that are counted beside the categories."""
+"""The note on hours that are counted beside the categories."""
 
 
 def _waited(source: Reader, window: Window) -> tuple[str, ...]:
-    """What ranks waited for slow nodes and uneven work, where times of ranks tell: an overlay, too."""
+    """Time that ranks waited for slow nodes and uneven work, where rank times are loaded: an overlay, too."""
     sessions = source.query("rank_sessions", **window.parameters, run=None)
     if sessions.is_empty():
         return ()
@@ -237,7 +237,7 @@ def _waited(source: Reader, window: Window) -> tuple[str, ...]:
     from metrics.stragglers.sessions import session_stragglers  # noqa: PLC0415 - as above
 
     if sessions["n_rows"].sum() > MOST_ROWS:
-        return ("Times of ranks are loaded: trackside show stragglers adds up what they waited for the slowest.",)
+        return ("Rank times are loaded: trackside show stragglers sums the waits for the slowest rank.",)
     slow = session_stragglers(rank_times(source, window)).filter(pl.col("cause") != "none")
     causes = (
         slow.group_by("cause").agg(pl.col("lost_gpu_s").sum()).sort("lost_gpu_s", "cause", descending=[True, False])
@@ -245,7 +245,7 @@ def _waited(source: Reader, window: Window) -> tuple[str, ...]:
     in_words = causes.with_columns(pl.col("cause").replace("unknown", "cause unknown").str.replace_all("_", " "))
     parts = [f"{cause} {gpu_hours(lost)}" for cause, lost in in_words.iter_rows()]
     return (
-        f"of which waiting for stragglers, by times of ranks of {counted(sessions.height, 'session')} ({IN_NO_SUM}):"
+        f"of which waiting for stragglers, by rank times of {counted(sessions.height, 'session')} ({IN_NO_SUM}):"
         f" {', '.join(parts) if parts else gpu_hours(0.0)}; see trackside show stragglers.",
     )
 

@@ -84,7 +84,7 @@ def _sums(source: Reader, window: Window, rows: pl.DataFrame, by: str) -> Answer
 def _headline(rows: pl.DataFrame) -> str:
     known = rows.filter(pl.col("least").is_not_null())
     if known.is_empty():
-        return "How many blocks attempts spanned cannot be told." if rows.height else ""
+        return "The number of blocks that attempts spanned is unknown." if rows.height else ""
     more = known.filter(pl.col("spanned") > pl.col("least"))
     held = float(known["gpu_s"].sum())
     share = percent(float(more["gpu_s"].sum()) / held) if held else "none"
@@ -145,7 +145,7 @@ def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
 
 
 _COMPARED: Final = (
-    "Comparisons of what happened, and no experiments: attempts on more blocks have other nodes and hours, too. Step "
+    "Observations, not experiments: attempts on more blocks have other nodes and hours, too. Step "
     "time: n runs that ran on fewer and on more; failures and waiting: n attempts on more than the least."
 )
 
@@ -157,7 +157,7 @@ _SAYS: Final = {
 
 
 def _read() -> pl.Expr:
-    """What an interval says: more, less, or nothing that could be told."""
+    """The reading of an interval: more, less, no difference seen, or too few to tell."""
     none = pl.when(pl.col("what") == "waiting").then(0.0).otherwise(1.0)
     return (
         pl.when(pl.col("low").is_null())
@@ -174,7 +174,7 @@ def _sentence(table: pl.DataFrame) -> str:
     """The effect on step time in words; it is what a researcher notices."""
     row: dict[str, Any] = table.filter(pl.col("what") == "step_time").row(0, named=True)
     if row["low"] is None:
-        return f"Whether steps are slower on more blocks cannot be told: {counted(row['n'], 'run')} ran on both."
+        return f"Whether steps are slower on more blocks is unknown: {counted(row['n'], 'run')} ran on both."
     seen = f"an increase of {percent(row['detectable'] - 1)} would have been seen"
     return (
         f"Steps took {row['value']:.3f} times as long on more blocks (95 %: {row['low']:.3f} to {row['high']:.3f}, "
@@ -230,8 +230,8 @@ def _segments(source: Reader, window: Window) -> Answer:
         metrics=("aligned_room",),
         queries=_ROOM,
         notes=(
-            "Idle: in service, not reserved and held by nobody, so with all CPUs and memory (pods without GPUs are not "
-            "known). Limits and who waits before are not judged. Segments of 1 node: any idle nodes.",
+            "Idle: in service, not reserved and held by no job, so with all CPUs and memory (pods without GPUs are "
+            "unknown). Limits and jobs ahead in the queue are ignored. Segments of 1 node: any idle nodes.",
             *_placed(nodes),
         ),
         parameters={"at": window.until, "since": window.until, "until": window.until},

@@ -26,7 +26,7 @@ SOURCES: Final = {
         "No nodes of Kubernetes, so nothing can be compared. Load them: trackside ingest kubernetes FILE."
     ),
 }
-"""What is compared, and what is said where it is lacking."""
+"""The sources that are compared, and the text where one is missing."""
 _HEADINGS: Final = {"kind": "kind", "wrong": "wrong side", "node": "node"}
 
 
@@ -83,8 +83,8 @@ def _answer(rows: pl.DataFrame, dimension: str) -> Answer:
         ranked=("n", "n_open", "median_s", "p90_s", "gpu_s", "held_gpu_s"),
         notes=(
             "GPU-hours are of nodes while the two disagreed, held ones those of Slurm's jobs then: they overlap with "
-            "hours of the ledger and are in no sum. A side is wrong where evidence tells: it followed later, or what "
-            "ran there shows so.",
+            "hours of the ledger and are in no sum. A side is wrong where evidence shows it: it followed later, or "
+            "what ran there contradicts it.",
         ),
         parts={"subject": "subject", "value": "gpu_s", "n": "n", "n_open": "n_open", "median_s": "median_s"},
     )
@@ -97,7 +97,7 @@ def _headline(rows: pl.DataFrame, summed: pl.DataFrame) -> str:
     sides = {"slurm": "Slurm", "kubernetes": "Kubernetes"}
     wrong_sides = ", ".join(f"{sides[name]} was wrong in {n:,}" for name, n in sorted(wrong.rows(), reverse=True))
     unknown = rows.height - int(wrong["count"].sum())
-    parts = [each for each in (wrong_sides, f"in {unknown:,} nothing tells" if unknown else "") if each]
+    parts = [each for each in (wrong_sides, f"in {unknown:,} it is unknown" if unknown else "") if each]
     spent = gpu_hours(float(summed["gpu_s"].sum()))
     return f"Slurm and Kubernetes disagreed {rows.height:,} times, {spent}: {'; '.join(parts)}."
 

@@ -92,7 +92,7 @@ _NOTHING: Final = (
     .then(pl.format("Nothing on {} deviates from its peers or its past (tests: {}).", "node", "n_tested"))
     .otherwise(pl.format(f"Nothing was tested on {{}}: it has fewer than {MIN_HOURS} hours to compare.", "node"))
 )
-"""Of a node without a deviation, instead of a row that has no more to say."""
+"""The sentence about a node without a deviation, instead of its row."""
 
 
 def _by_gpu(source: Reader, window: Window, found: Anomalies) -> Answer:
@@ -183,7 +183,7 @@ def in_words(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_lemons(source: Reader, window: Window, rows: pl.DataFrame) -> pl.DataFrame:
-    """What `show lemons` says of the anomalous nodes, where there are any."""
+    """The rows with the verdicts of `show lemons`, where a node is anomalous."""
     if not rows["anomalous"].any():
         return rows.with_columns(lemon=pl.lit(None, dtype=pl.String))
     scores = node_score_rows(source, judged(window)).select("node", lemon="verdict")
@@ -195,7 +195,7 @@ def _headline(rows: pl.DataFrame, window: Window) -> str:
         return ""
     if not rows["p_value"].count():
         untested = counted(rows["node"].n_unique(), "node")
-        return f"Nothing could be tested on {untested}: nothing has {MIN_HOURS} hours to compare."
+        return f"Nothing could be tested on {untested}: no signal has {MIN_HOURS} hours to compare."
     tested = f"{counted(int(rows['p_value'].count()), 'test')} on {counted(rows['node'].n_unique(), 'node')}"
     flagged = in_words(rows.filter(pl.col("anomalous").fill_null(value=False)))
     if flagged.is_empty():
@@ -229,26 +229,26 @@ def _notes(found: Anomalies) -> tuple[str, ...]:
         for each in by_signal(rows.filter(pl.col("level") == "gpu")).to_dicts()
         if each["detectable"] is not None
     ]
-    reach = f"Detectable, were it to last: {', '.join(seen)}." if seen else ""
+    reach = f"Detectable, if it lasts: {', '.join(seen)}." if seen else ""
     short = rows["p_value"].null_count()
     few = f"Not tested for fewer than {MIN_HOURS} hours: {short:,} of {rows.height:,}." if short else ""
     return tuple(filter(None, (f"{compared}{reach}".strip(), few, *_ABOUT)))
 
 
 def _empty(source: Reader, window: Window, found: Anomalies) -> str:
-    """What it means that no row is shown: nothing deviates, or nothing was compared."""
+    """Why no row is shown: nothing deviates, or nothing was compared."""
     if found.rows.height:
         return _headline(found.rows, window)
     if found.busy_hours:
         return (
-            f"{found.busy_hours:,} GPU-hours were busy in this window, but none had {MIN_PEERS} peers: four GPUs of an "
-            "attempt that alone held its nodes for the whole hour. Is accounting of the same time loaded (trackside "
+            f"{found.busy_hours:,} GPU-hours were busy in this window, but none had {MIN_PEERS} peers: other GPUs of "
+            "an attempt that alone held its nodes for the whole hour. Is accounting of the same time loaded (trackside "
             "status)?"
         )
     days = source.query("gpu_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():
         return none_left(source, window, "gpu", "GPUs")
     return (
-        f"No GPU was busy in this window by its telemetry. There is telemetry of GPUs of {days[-1]} to {days[0]}: "
+        f"Telemetry shows no busy GPU in this window. There is telemetry of GPUs of {days[-1]} to {days[0]}: "
         "choose a window of it with --since and --until."
     )

@@ -41,7 +41,7 @@ def health(source: Reader, window: Window, question: Question) -> Answer:
 
 
 _INCIDENT: Final = (
-    f"An incident is what events of one node tell that follow each other within {MERGE_S / 60:g} minutes. It touches "
+    f"Events of one node that follow each other within {MERGE_S / 60:g} minutes are one incident. It touches "
     "the attempts that held the node meanwhile, and may be why one ended if it has an event between "
     f"{BEFORE_END_S / 60:g} minutes before that end and {AFTER_END_S / 60:g} after."
 )
@@ -58,7 +58,7 @@ def _incidents(source: Reader, window: Window) -> pl.DataFrame:
 
 
 def _empty(source: Reader, window: Window) -> str:
-    """Why there are none: nothing is known at all, or nothing of this window."""
+    """Why there are none: no events are loaded at all, or none of this window."""
     ever = source.query("incidents_in", cluster=window.cluster, since=EARLIEST, until=LATEST)["started_at"]
     last = ever.max()
     if not isinstance(last, datetime):
@@ -82,7 +82,7 @@ def _coverage_note(source: Reader, window: Window) -> tuple[str, ...]:
         return ()
     return (
         f"Telemetry of health covers {display(covered_s, 'seconds')} of these "
-        f"{display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
+        f"{display(whole_s, 'seconds')}: what happened in the rest is unknown.",
     )
 
 
@@ -175,7 +175,7 @@ def by_node(incidents: pl.DataFrame) -> pl.DataFrame:
 
 
 def _times_each(incidents: pl.DataFrame, name: str, separator: str, form: str) -> pl.DataFrame:
-    """What a column of lists tells of each node: every entry once, the most frequent first.
+    """The entries of a column of lists by node: every entry once, the most frequent first.
 
     Args:
         incidents: with `cluster` and `node`.
@@ -267,7 +267,7 @@ def _touched(rows: pl.DataFrame) -> str:
 
 
 def _worst_kind(rows: pl.DataFrame) -> str:
-    """How many events there were, and the kind that stands first: the worst."""
+    """The number of events, and the first kind: the worst."""
     if rows.is_empty():
         return ""
     first = rows.row(0, named=True)

@@ -28,8 +28,8 @@ QUERIES: Final = (
 
 @question(
     "lemons",
-    "nodes that fail more often than chance gives",
-    help="nodes that fail more often than chance gives (the last 28 days), and what could have been detected",
+    "nodes that fail more often than by chance",
+    help="nodes that fail more often than by chance (the last 28 days), and what could have been detected",
     by=("node",),
     position=10,
 )
@@ -40,7 +40,7 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
     ran = rows.filter(pl.col("exposure_gpu_days") > 0)
     flagged = rows.filter(pl.col("verdict") != "none")
     return Answer(
-        "Nodes against what chance would give",
+        "Nodes by failures against those expected by chance",
         rows if ran.height else rows.clear(),
         {
             "node": ("node", "text"),
@@ -96,20 +96,20 @@ _FAMILIES: Final = {rules.JOBS: "jobs fail", rules.HARDWARE: "hardware events", 
 
 def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:
     if flagged.is_empty():
-        return ("No node failed more often than chance would have it.",)
+        return ("No node failed more often than expected by chance.",)
     lemons, suspects = (flagged.filter((pl.col("verdict") == "lemon") == lemon) for lemon in (True, False))
     sentences = [f"{counted(lemons.height, 'lemon')}: {_worst(lemons)}."] if lemons.height else []
     if suspects.height:
-        why = "they fail more often than chance gives, and no second family of signals agrees"
+        why = "they fail more often than by chance, and no second family of signals agrees"
         sentences.append(f"{counted(suspects.height, 'suspect')} ({why}): {_worst(suspects)}.")
     return tuple(sentences)
 
 
 def _worst(flagged: pl.DataFrame) -> str:
-    """The nodes that failed most often, with what chance would give."""
+    """The nodes that failed most often, with the number expected by chance."""
     shown = flagged.head(_MOST_NAMED).to_dicts()
     named = (
-        f"{row['node']} failed {counted(row['failures'], 'time')} where chance gives {row['expected']:.2g}"
+        f"{row['node']} failed {counted(row['failures'], 'time')} (expected by chance: {row['expected']:.2g})"
         for row in shown
     )
     more = flagged.height - len(shown)
@@ -128,7 +128,7 @@ def _judged(judged: Window, window: Window) -> tuple[str, ...]:
 
 
 def _detectable(ran: pl.DataFrame) -> tuple[str, ...]:
-    """What a node would have had to do to be on the list: a list that is short is no proof of health."""
+    """The failures that would have put a node on the list: a short list is no proof of health."""
     if ran.is_empty():
         return ()
     median = ran.select(pl.col("flag_at", "detectable_factor", "expected", "detectable_per_gpu_day").median()).row(

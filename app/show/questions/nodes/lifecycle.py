@@ -177,7 +177,7 @@ def _by_node(known: Lifecycle) -> Answer:
         headline=f"{again.height:,} of {counted(rows.height, 'node')} that failed failed again, in "
         f"{counted(relapsed, 'case')} within a day of the return." if rows.height else "",
         ranked=("outages", "relapses", "out_s", "lost_gpu_s", "cause"),
-        notes=("Whether chance would have it so: trackside show lemons.",),
+        notes=("Whether chance explains it: trackside show lemons.",),
         parameters={"corrected": []},
         when_empty=NOTHING,
         parts={"subject": "node", "value": "out_s", "n": "outages", "relapses": "relapses"},

@@ -148,7 +148,7 @@ def _to_do(blamed: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
     lemons = advice.drain_lemons(flagged)
     if lemons is not None:
         names = ", ".join(f"{row['node']} ({row['verdict']})" for row in flagged.to_dicts())
-        note = f"More failures than chance gives, in the last 28 days of the window: {names}; trackside show lemons."
+        note = f"More failures than by chance, in the last 28 days of the window: {names}; trackside show lemons."
         return note, lemons[0], *(f"  {command}" for command in lemons[1])
     drain = advice.drain(blamed)
     return () if drain is None else (drain[0], f"  {drain[1]}")

@@ -33,11 +33,11 @@ _QUERIES: Final = (
 _ABOUT: Final = (
     "A rank is compared with the middle rank of its pipeline stage over the same steps, by seconds of computation: wall"
     " time is equal on all ranks, which wait for each other.",
-    f"Slow is what lies beyond {percent(IMMATERIAL - 1, digits=0)} and beyond what the ranks of the session differ"
+    f"Slow: by more than {percent(IMMATERIAL - 1, digits=0)}, and by more than the ranks of the session differ"
     f" anyway; the false discovery rate over all ranks is {percent(LEVEL, digits=0)}.",
     "A node is suspected where few nodes have slow ranks. Another run that is slow there confirms it, and so does"
     " telemetry of the same time: events of its hardware that few of its peers had, or a deviation from them (show"
-    " anomalies). What the ranks waited is part of productive time, and in no sum.",
+    " anomalies). The time that ranks waited is part of productive time, and in no sum.",
     "Network: transfers take longer than in the fastest quarter of the same run, or than in other runs on as many ranks"
     " that compute as long a step; launch: what ranks neither compute nor wait does, or one rank's host is late.",
 )
@@ -184,8 +184,8 @@ def _by_rank(times: Iterable[pl.DataFrame]) -> Answer:
 
 _REPORTS: Final = (
     "The framework lists the slowest and the fastest ranks of an interval, or flags some. That is no measurement of all"
-    " ranks: it tells no slow node from the shape of the job. The same rank again and again is worth a look; rank times"
-    " (trackside docs rank-times) give the verdict.",
+    " ranks: it does not distinguish a slow node from the shape of the job. If the same rank recurs, record rank times"
+    " (trackside docs rank-times): they give the verdict.",
     "Slowest / fastest: of the reports in which the rank was the slowest, the middle one. Megatron-LM's round trip is"
     " the forward pass, with the waiting within the rank's own group.",
 )

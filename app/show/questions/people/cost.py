@@ -94,7 +94,7 @@ def _headline(rows: pl.DataFrame, money: str) -> str:
     total = rows.select(pl.col("cost", "productive_cost", "productive_cost_high").sum()).row(0)
     if rows.is_empty() or rows["cost"].null_count() == rows.height or not total[0]:
         held = float(rows["gpu_s"].sum())
-        return f"{gpu_hours(held)} without a price: cost cannot be told." if rows.height else ""
+        return f"{gpu_hours(held)} without a price: the cost is unknown." if rows.height else ""
     low, high = (percent(part / total[0]) for part in total[1:])
     trained = low if low == high else f"{low} to {high}"
     return f"{total[0]:,.0f} {money} in all, of which {trained} trained."
@@ -107,7 +107,7 @@ def _prices_missing(rows: pl.DataFrame, configured: Cost) -> tuple[str, ...]:
     without = float(rows["gpu_s"].sum()) - float(rows["priced_gpu_s"].sum())
     if without < 1:
         return ()
-    return (f"{gpu_hours(without)} have no price (GPU model or date): they are in no cost. See --by model.",)
+    return (f"{gpu_hours(without)} have no price (GPU model or date): no cost includes them. See --by model.",)
 
 
 def _energy(rows: pl.DataFrame, configured: Cost) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ _EMPTY: Final = "No users are known: load associations and account changes (trac
 @question(
     "onboarding",
     "who was given access, when and by whom, and whether it is used",
-    help="who was added when and by whom, how long to the first job, access that nobody uses, administrators, users\n"
+    help="who was added when and by whom, how long to the first job, unused access, administrators, users\n"
     "without an association; at the end of the period\n"
     "--by user, account, actor, month",
     by=("user", "account", "actor", "month"),
@@ -128,9 +128,7 @@ def _headline(rows: pl.DataFrame, window: Window) -> str:
         return ""
     added = rows.filter(pl.col("added_at") >= window.since)
     if rows["added_at"].count() == 0:
-        return (
-            f"When {counted(rows.height, 'user')} were added cannot be told: no account change is loaded.{_looks(rows)}"
-        )
+        return f"When {counted(rows.height, 'user')} were added is unknown: no account change is loaded.{_looks(rows)}"
     middle, low, high = metric.median_to_first_job(added)
     half = "" if middle is None else f", half of them with a first job within {lasted(middle)}"
     interval = "" if middle is None or low is None else f" (95 %: {lasted(low)} to {_open(high)})"

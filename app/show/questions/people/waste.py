@@ -97,7 +97,7 @@ def _headline(rows: pl.DataFrame) -> str:
 
 
 def _most_idle(rows: pl.DataFrame, by: str) -> str:
-    """Whose GPUs stood still most."""
+    """The subject whose GPUs stood still most."""
     if rows.is_empty():
         return ""
     if not rows["gpu_s_idle"].item(0):

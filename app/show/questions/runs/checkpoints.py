@@ -95,10 +95,10 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
 
 
 SAVED: Final = pl.col("n_checkpoints") > 0
-"""Runs that logged a checkpoint: of others there is nothing to tell but that, which is a sentence."""
+"""Runs that logged a checkpoint: the others are counted in one sentence."""
 
 _TO_LOG: Final = "To log them: trackside recorder, then trackside ingest runlog."
-NONE_SAVED: Final = f"None of these runs logged a checkpoint, so how often they save cannot be told. {_TO_LOG}"
+NONE_SAVED: Final = f"None of these runs logged a checkpoint, so their checkpoint interval is unknown. {_TO_LOG}"
 
 
 def _when_empty(rows: pl.DataFrame) -> str:
@@ -110,7 +110,7 @@ def _when_empty(rows: pl.DataFrame) -> str:
 def _without(rows: pl.DataFrame) -> str:
     """How many runs logged no checkpoint, and what they held."""
     held = gpu_hours(float(rows["held_gpu_s"].sum()))
-    return f"{counted(rows.height, 'run')} with {held} logged no checkpoint: cannot tell. {_TO_LOG}"
+    return f"{counted(rows.height, 'run')} with {held} logged no checkpoint: their interval is unknown. {_TO_LOG}"
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -125,11 +125,11 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
         notes.append(
             "every: median training time between saves; loses: expected share of time for saves and work done again, "
             "exact for exponential failures at the cluster's infrastructure rate, which is taken to grow with a run's "
-            "GPUs. best every: what makes that least; from/to: the same at both ends of the rate's 95 % interval."
+            "GPUs. best every: the interval with the least loss; from/to: at both ends of the rate's 95 % interval."
         )
         notes.append(
-            "Preemptions and failures of a job's own lose work, too, unless it saves before it goes: they are not "
-            "in this rate, so where they are many, save more often than that."
+            "Preemptions and failures of a job's own lose work, too, unless it saves before it ends. They are not in "
+            "this rate: where they are many, save more often."
         )
     if saved.height and without.height:
         notes.append(_without(without))

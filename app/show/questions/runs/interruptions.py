@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-_COST = "cost: GPU-time that the attempt lost or stood still, and the startup of the one that followed."
+_COST = "cost: GPU-time that the attempt lost or was idle, and the startup of the next one."
 _NONE = "No attempt ended without completing in this window."
 
 
@@ -96,7 +96,7 @@ COSTLIEST: Final = Order(
     ),
     "those that cost most first (half an hour is assumed where that of infrastructure is unknown), users' cancels last",
 )
-"""Failures of infrastructure whose cost is unknown stand where the assumed cost puts them, not below all others."""
+"""Failures of infrastructure with unknown cost are sorted by the assumed cost, not below all others."""
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -163,7 +163,7 @@ def _costliest(rows: pl.DataFrame, by: str) -> str:
     if rows.is_empty():
         return ""
     if known.is_empty():
-        return f"{counted(int(rows['n'].sum()), 'interruption')}; of no {by} are they known to have cost GPU-time."
+        return f"{counted(int(rows['n'].sum()), 'interruption')}; no {by} is known to have cost GPU-time."
     first = known.row(0, named=True)
     named = first[by].replace("_", " ") if by == "cause" else first[by]
     return f"The costliest {by}: {named}, {_cost(first)}."
@@ -216,9 +216,7 @@ def second_order_notes(rows: pl.DataFrame) -> tuple[str, ...]:
     if share["value"] is None:
         return ()
     low, high = share["bound_low"], share["bound_high"]
-    within = (
-        "" if low == high else f" (at most {percent(high, digits=2)}: of some it is not known whom they made room for)"
-    )
+    within = "" if low == high else f" (at most {percent(high, digits=2)}: for some, the preemptor is unknown)"
     return (
         "Second order (attempts preempted to make room for runs that came back), assumed: "
         f"{percent(share['value'], digits=2)} of what failures cost{within}.",
@@ -229,4 +227,4 @@ def _unpriced(count: int) -> tuple[str, ...]:
     """An interruption without a cost is not one that cost nothing."""
     if not count:
         return ()
-    return (f"Of {count:,} the cost is unknown: no run log shows what of their work was kept.",)
+    return (f"The cost of {count:,} is unknown: no run log shows how much of their work was kept.",)

@@ -109,6 +109,6 @@ def _runaways(rows: pl.DataFrame) -> tuple[str, ...]:
     if not count:
         return ()
     return (
-        f"RUNAWAY: accounting never closed {count:,} of these runs, though Slurm no longer knew their jobs. They ended "
-        "when they are shown to have ended at the latest; their time is unattributed and assumed.",
+        f"RUNAWAY: accounting never closed {count:,} of these runs, though Slurm no longer had their jobs. They ended "
+        "at the latest moment that the evidence allows; their time is unattributed and assumed.",
     )

@@ -24,7 +24,7 @@ _QUERIES: Final = (
 
 _NONE: Final = "No step was late by many times the usual in this window, as far as run logs record steps."
 _UNLOGGED: Final = (
-    "No run log with steps is loaded, so stalls cannot be told.\n"
+    "No run log with steps is loaded, so stalls are unknown.\n"
     "The recorder does it in three lines: trackside recorder --help"
 )
 
@@ -49,8 +49,8 @@ def stalls(source: Reader, window: Window, question: Question) -> Answer:
     about = (
         f"A step is late when the next one begins more than {rules.hang_steps:g} of its session's median steps after"
         f" it, and at least {lasted(rules.hang_min_s)}. Gaps in which a process starts are restarts.",
-        "Who was last is known where ranks record their waiting (trackside_log.rank_times): the one that did not wait."
-        " Dumps of the NCCL flight recorder tell it, too: the one that did not enter what the others wait in.",
+        "The last rank is known where ranks record their waiting (trackside_log.rank_times): it did not wait. Dumps of"
+        " the NCCL flight recorder name it, too: it did not enter the collective that the others wait in.",
     )
     return Answer(
         "Stalls by what they cost",
@@ -100,7 +100,7 @@ _NO_DUMPS: Final = (
 
 _ABOUT_DUMPS: Final = (
     "The last rank has not entered a collective that others of its group wait in, and waits in none itself. Times are"
-    " of the last entries that ranks made before they stood still.",
+    " of the last entries that ranks made before they hung.",
     "Absent: ranks of the largest group that left no dump, or whose dump is not loaded.",
 )
 

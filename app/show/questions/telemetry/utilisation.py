@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 OF_USERS: Final = {"cluster", "user"}
-"""For these the owner of a GPU is known, too, on nodes that several attempts of one user share."""
+"""For these the owner of a GPU is known also on nodes that several attempts of one user share."""
 
 LITTLE: Final = 0.95
 """Below this coverage the answer has a note on what the means are over."""
@@ -35,7 +35,7 @@ LITTLE: Final = 0.95
     "utilisation",
     "what allocated GPUs did",
     help="what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (by telemetry, and\n"
-    "where it has nothing by what accounting records)\n"
+    "otherwise by accounting)\n"
     "--by user, account, partition, run, attempt",
     by=("cluster", "user", "account", "partition", "run", "attempt"),
     position=13,
@@ -218,8 +218,8 @@ def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, che
     allocated, observed, unclear = (_total(rows, f"{name}_s") for name in ("allocated", "observed", "unattributed"))
     if allocated and observed / allocated < LITTLE:
         notes.append(
-            f"Telemetry covers {percent(observed / allocated)} of the allocated GPU-time here: the rest may have been "
-            "anything."
+            f"Telemetry covers {percent(observed / allocated)} of the allocated GPU-time here: what GPUs did in "
+            "the rest is unknown."
         )
     if unclear:
         notes.append(
@@ -236,7 +236,7 @@ def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, che
 
 
 def _nothing(source: Reader, window: Window) -> str:
-    """What it means that nothing was seen, and what to do."""
+    """Why there are no samples, and what to do."""
     days = source.query("gpu_sample_days", cluster=window.cluster)["day"]  # the last one first
     if days.is_empty():
         return none_left(source, window, "gpu", "GPUs")
