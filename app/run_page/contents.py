@@ -114,7 +114,7 @@ class RunContents:
         health: incidents on its nodes.
         slow: days on which its steps took longer than the ideal one.
         stragglers: its sessions with times of ranks, as `SESSION_STRAGGLERS`.
-        stalls: when it stood still, as `STALLS`.
+        stalls: its stalls, as `STALLS`.
         checkpoints: its row of `checkpoint_rows`; None without a log.
         recorded: what accounting records of the use by its attempts, rows of `recorded_use`.
         log_read: end of the log, and when it was last read: of a log alone.
@@ -368,7 +368,7 @@ def _steps(mine: pl.DataFrame, checkpoints: int) -> StepCounts:
 def _not_logged(mine: pl.DataFrame) -> dict[str, Any]:
     """Steps that no log of a run has: `between` its processes, `before` the first value of a later one, and `earlier`.
 
-    Of every n-th step alone there is a value (a loss); a first step that has one stands for itself, and not for the
+    Of every n-th step alone there is a value (a loss); a first step that has one counts for itself, and not for the
     steps between the checkpoint that its process loaded and itself.
     """
     step, has_value = pl.col("step"), pl.col("loss").is_not_null()

@@ -104,7 +104,7 @@ def gpus_text(contents: RunContents) -> str:
         asked = [row["req_gpus"] for row in rows]
         nodes = sum(row["req_nodes"] or 0 for row in rows)
         if None in asked:
-            return f"{counted(nodes, 'node')} requested; of GPUs accounting records no request"
+            return f"{counted(nodes, 'node')} requested; accounting records no request of GPUs"
         return f"{texts.count(sum(asked))} requested on {counted(nodes, 'node')}"
     held = [row["n_gpus"] for row in rows]
     total = f"{texts.count(sum(held))}: " if len(held) > 1 and None not in held else ""
@@ -129,7 +129,7 @@ def _allocation(row: Row) -> str:
 
 
 def _held_nodes(contents: RunContents) -> str:
-    """The nodes of the last attempt; said to be its own where an earlier one held others."""
+    """The nodes of the last attempt, marked as its own where an earlier attempt held others."""
     nodes = ", ".join(texts.name(row["node_list"]) for row in components(contents) if row["node_list"])
     starts = {row["started_at"] for row in contents.attempts if row["node_list"]}
     lists = {row["node_list"] for row in contents.attempts if row["node_list"]}

@@ -1,4 +1,4 @@
-"""A source of a run that only its log describes: each process stands for an attempt, each gap between them for a wait.
+"""A source of a run that only its log describes: each process is an attempt, each gap between processes a wait.
 
 It answers the named queries that the numbers of a run are computed from, so the functions of `app.results` compute
 them as they do where accounting is loaded. Nothing is stored, and no `trackside compute` is needed before.

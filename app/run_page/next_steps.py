@@ -16,7 +16,7 @@ MOST: Final = 3
 
 @dataclass(frozen=True)
 class NextStep:
-    """A command, and what it gives."""
+    """A command, and its purpose."""
 
     command: str
     gives: str

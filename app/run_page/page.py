@@ -75,7 +75,7 @@ def _explained(page: TextPage, lines: Sequence[str]) -> None:
 
 
 def _next(page: TextPage, steps: Sequence[NextStep]) -> None:
-    """Commands, each with what it gives beside it where there is room, else below it."""
+    """Commands, each with its purpose beside it where there is room, else below it."""
     if not steps:
         return
     page.heading("Next")
@@ -90,7 +90,7 @@ def _next(page: TextPage, steps: Sequence[NextStep]) -> None:
 
 
 _BESIDE: Final = 6
-"""Columns of the indentation and of what stands between a command and its comment."""
+"""Columns of the indentation and of the mark between a command and its comment."""
 
 
 def _command(page: TextPage, command: str) -> None:

@@ -102,7 +102,7 @@ def _matching(reader: Reader, text: str, cluster: str | None) -> RunChoice | Non
     first = best[0]
     notes = _others(text, best, clusters=rows["cluster"].n_unique())
     if first["by_other_log"]:
-        notes = (f"{text} is what another log of this run's attempts calls it", *notes)
+        notes = (f"{text} is the name of this run in another log of its attempts", *notes)
     return RunChoice(first["cluster"], first["run_id"], first["logged_only"], notes)
 
 

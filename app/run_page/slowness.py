@@ -1,4 +1,4 @@
-"""What made a run slow: nodes or the shape of its work, by times of its ranks, and when it stood still."""
+"""What made a run slow: nodes or the shape of its work, by times of its ranks, and its stalls."""
 
 from __future__ import annotations
 

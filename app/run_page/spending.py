@@ -25,7 +25,7 @@ def ettr(page: TextPage, contents: RunContents) -> None:
 
 
 def _above(contents: RunContents, row: Row) -> str:
-    """The numerator; what keeps it from being told."""
+    """The numerator; why it is unknown, where it is."""
     whole = row["wall_gpu_s"]
     productive = texts.hours(row["productive"], contents.unit, of=whole)
     if row["ettr"] is not None:

@@ -68,7 +68,7 @@ def hours(seconds: float, unit: str, *, of: float | None = None) -> str:
 def adding_up(values: Sequence[float], digits: int) -> list[float]:
     """Values rounded so that they add up to their rounded sum: the largest remainders are rounded up.
 
-    The first is rounded by itself, since it stands elsewhere, too.
+    The first is rounded by itself, since it is shown elsewhere, too.
 
     >>> adding_up([33.333, 33.333, 33.334], 1), sum(adding_up([33.333, 33.333, 33.334], 1))
     ([33.3, 33.3, 33.4], 100.0)

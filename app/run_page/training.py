@@ -47,18 +47,18 @@ def _not_logged(steps: StepCounts, gone_before: Row | None) -> Iterator[str]:
     if gone_before is not None:
         name = texts.name(gone_before["run_id"])
         yield (
-            f"run {name} had come to step {gone_before['last_step']:,} before: whether both are one training cannot be "
-            "told; to count them as one, load the logs of both with --set run_id=NAME"
+            f"run {name} had come to step {gone_before['last_step']:,} before: it is unknown whether both are one "
+            "training; to count them as one, load the logs of both with --set run_id=NAME"
         )
     if steps.between:
         yield (
             f"{counted(steps.between, 'step')} between its processes: in no log that is loaded, since a killed process "
-            "had not written them yet, or its log is another; how many more were lost cannot be known"
+            "had not written them yet, or wrote another log; how many more were lost is unknown"
         )
     if steps.before:
         yield (
-            f"up to {steps.before:,} more were run again: not every step has a value, and what a process did before "
-            "the first that has one is in no log, nor what a killed one did behind its last"
+            f"up to {steps.before:,} more were run again: not every step has a value; steps of a process before "
+            "its first value, and of a killed one after its last, are in no log"
         )
 
 
@@ -113,7 +113,7 @@ def _printed(page: TextPage, contents: RunContents) -> None:
     text = f"the log itself prints {' and '.join(words)}"
     if tflops is not None and ours is not None:
         own = _tflops(ours)
-        text += f"; ours is {own:,.4g} TFLOP/s, {_difference(own, tflops)}: it counts FLOP, or time, its own way"
+        text += f"; ours is {own:,.4g} TFLOP/s, {_difference(own, tflops)}: it counts FLOP or time differently"
         known = [row for row in contents.mfu if row["measure"] == "mfu" and row["value"] is not None]
         nearest = min(known, key=lambda row: abs(_tflops(row) - tflops))
         if nearest["convention"] != ours["convention"]:

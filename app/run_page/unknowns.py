@@ -1,4 +1,4 @@
-"""What the page cannot tell about a run, why, and what would give it."""
+"""The unknowns of a run on its page: why each is unknown, and which data would supply it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Unknown:
 
     Attributes:
         what: its name.
-        because: why it is not there, and what would give it.
+        because: why it is unknown, and which data would supply it.
     """
 
     what: str
@@ -30,7 +30,7 @@ class Unknown:
 
 
 def unknowns(contents: RunContents) -> list[Unknown]:
-    """What cannot be told, the most important first."""
+    """The unknowns of a run, the most important first."""
     return (
         list(_ettr(contents))
         + list(_logs(contents))

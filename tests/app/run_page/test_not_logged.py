@@ -53,7 +53,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             "killed",
             "35 executed (1 to 40), none lost of those that are logged, ",
-            ("5 steps between its processes: in no log that is loaded", "how many more were lost cannot be known"),
+            ("5 steps between its processes: in no log that is loaded", "how many more were lost is unknown"),
         ),
         (
             "sparse",
@@ -68,7 +68,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             "logs/version_1",
             "16 executed (25 to 40), none lost, ",
-            ("the log begins at step 25: ", "run logs/version_0 had come to step 25 before: whether both are one"),
+            (
+                "the log begins at step 25: ",
+                "run logs/version_0 had come to step 25 before: it is unknown whether both are one",
+            ),
         ),
     ],
 )

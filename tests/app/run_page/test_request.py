@@ -131,4 +131,4 @@ def test_other_name_in_the_logs_of_a_run_finds_it(tmp_path: Path) -> None:
     first, second = chosen(tmp_path / "w", "tracked-0"), chosen(tmp_path / "w", "tracked-1")
     assert (first.run_id, first.notes) == ("tracked-0", ())
     assert second.run_id == "tracked-0"
-    assert second.notes == ("tracked-1 is what another log of this run's attempts calls it",)
+    assert second.notes == ("tracked-1 is the name of this run in another log of its attempts",)
