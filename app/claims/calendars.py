@@ -71,7 +71,7 @@ def read_calendar(path: Path, zone: tzinfo = UTC) -> Calendar:
     except OSError as error:
         raise CalendarError(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > LARGEST_CALENDAR:
-        raise CalendarError(f"{path} has more than {LARGEST_CALENDAR >> 20} MiB: it is no list of agreed maintenance")
+        raise CalendarError(f"{path} has more than {LARGEST_CALENDAR >> 20} MiB, too much for maintenance")
     try:
         events = list(_events(content))
     except CalendarError as error:

@@ -46,7 +46,7 @@ def _location(where: tuple[int | str, ...]) -> str:
 
 
 def _problem(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
-    """What is wrong there, and what is allowed or may be meant."""
+    """The mistake, and what is allowed or was probably meant."""
     loc, value = mistake["loc"], mistake["input"]
     if mistake["type"] == "extra_forbidden":
         return f"no such key; {config_mistakes.meant(loc, _ClaimsFile)}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Judged
 
 AS_READ: Final = "up to"
-"""Words of a claim that nothing can refute; what is refuted is the reading of it."""
+"""Words of a claim that no data can refute; only a reading of it can be refuted."""
 
 PEAK_IN_USE: Final = "over the dense peak of the fastest data type in use"
 """How a claim on an MFU is read that names no data type; another reading has another verdict."""
@@ -144,7 +144,7 @@ def _high(judged: Judged, digits: int) -> str:
 
 
 def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
-    """What a reader of the lines alone must know: scopes, agreed exclusions, and what would decide."""
+    """Notes below the lines: scopes, agreed exclusions, and the evidence that would decide."""
     texts = []
     for each in judged:
         claim = each.claim
