@@ -171,7 +171,7 @@ def addresses(
 
 
 _NOT_ONE: Final = re.compile(r"^\(|^$|, ")
-"""Texts that name nobody, such as "(no attempt)", or several."""
+"""Texts that name no subject, such as "(no attempt)", or several."""
 
 
 def _shown(key: str, *, linked: bool, swatch: bool) -> dict[str, str]:

@@ -327,7 +327,7 @@ def table_of(
 
 
 NARROWEST: Final = 70
-"""Pixels of a column at least, where it does not say otherwise."""
+"""Least width of a column in pixels, unless it sets its own."""
 
 
 def _flexible(definition: dict[str, Any]) -> dict[str, Any]:

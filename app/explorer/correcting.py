@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 STATES: Final = ("maintenance", "down", "drained", "in_service")
 
-REFUSED: Final = "Corrections are made by operators. Ask one, or whoever runs this Trackside."
+REFUSED: Final = "Only operators make corrections. Contact one of them, or the administrator of this Trackside."
 OFF: Final = (
-    "Corrections are off here, since people on other machines reach this server and it cannot tell who they are. "
+    "Corrections are off here: other machines reach this server, and it does not identify their users. "
     "On the machine itself: trackside adjudicate"
 )
 

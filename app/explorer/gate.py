@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class NotYoursError(UsageError):
-    """A viewer asked for what is not theirs; it does not say whether it exists."""
+    """A viewer requested data of others; the message does not reveal whether they exist."""
 
     def __init__(self) -> None:
         super().__init__(NOT_YOURS)
@@ -124,7 +124,7 @@ def _runs_meant(whole: AnswerCache, person: Person, function: Callable[..., Any]
 
 
 def _no_names(_: AnswerCache, __: Person, ___: Callable[..., Any], ____: tuple[Any, ...]) -> list[str]:
-    """Names of others' runs are suggested to nobody."""
+    """Names of others' runs are not suggested."""
     return []
 
 
@@ -153,7 +153,7 @@ def _run_list(
 
 
 def _answer(whole: AnswerCache, person: Person, _: Callable[..., Any], args: tuple[Any, ...]) -> questions.Shown:
-    """The rows of a question that are about own runs, or about nobody."""
+    """The rows of a question that are about own runs, or about no user."""
     window, name, question, chosen = args[:4]  # its runs are the viewer's
     return whole.ask(own_answer, window, name, question, chosen, viewer=person)
 
@@ -206,7 +206,7 @@ def rows_of(rows: pl.DataFrame, by: str, viewer: Person, own: Set[str], *, of_ru
         of_run: the answer is about one own run.
 
     Raises:
-        NotYoursError: it cannot be told whose rows they are.
+        NotYoursError: the owner of the rows is unknown.
     """
     columns = {name: name for name in OF_PEOPLE.values() if name in rows.columns}
     if by in OF_PEOPLE and "subject" in rows.columns:

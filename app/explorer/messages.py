@@ -1,4 +1,4 @@
-"""Pages that have something to say in place of data."""
+"""Pages with a message in place of data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def not_found(path: str) -> Component:
 
 
 def cannot(error: Exception, path: str) -> Component:
-    """The address asks for what cannot be shown."""
+    """The address requests something that cannot be shown."""
     return components.message(
         "This cannot be shown",
         html.P(str(error), className="error-text"),
@@ -53,7 +53,7 @@ def nothing_yet(error: Exception, options: str) -> Component:
             "No accounting is loaded",
             html.P(
                 f"Loaded of {', '.join(situation.clusters)}: run logs, telemetry or lists of nodes. The numbers of "
-                "these pages also need to know which job held which GPUs. Where Slurm's commands work:"
+                "these pages also need accounting: which job held which GPUs. Where Slurm's commands work:"
             ),
             code("trackside ingest slurm\ntrackside compute"),
             html.P("On Kubernetes:"),

@@ -56,7 +56,7 @@ class Asked:
         title: of the section; empty: the question's summary.
         figure: drawn above the table from the rows that are shown, or from those that the answer has for figures; None,
             or a figure that is None: nothing.
-        undrawn: what the figure leaves out of the same rows, in words; None: it says that itself.
+        undrawn: rows that the figure leaves out, in words; None: the figure has such a text itself.
         run: the parameter of the address with the run that it is asked about; empty: it is asked about all.
         name: the anchor of the section; needed where a page asks one question twice.
         span: columns of twelve that it takes on a wide screen.
@@ -64,7 +64,7 @@ class Asked:
         days: of a longer window only so many last days are read, since it reads samples or every attempt; 0: all of it.
         runs: named query with the ids of the runs that it is asked about where no filter is chosen; empty: all.
         most: so many of these at most, in the query's order; 0: all of them.
-        only: what the section says where it is not asked about all runs, with `{most}` in the place of their number.
+        only: the section's text where it is not about all runs, with `{most}` in the place of their number.
         ignores: filters of the page that are not about this section.
         causes: whether its causes are those of lost GPU-time, so that they lead to it.
         about: the filter that names what the page is about: its column is left out, also as the first one.
@@ -127,10 +127,10 @@ class Shown:
         splits: what else it can be split by.
         total: how many rows there are to show.
         narrowed: whether filters of the address kept some rows only.
-        beside: filters that say nothing about these rows.
+        beside: filters that these rows have no column for.
         asked_of: filters that it was asked with, so that it has no other rows at all.
         of_some: whether it was asked about some runs only, so that others have no row.
-        instead: what is said where there are no rows, not because of the filters.
+        instead: the text where there are no rows, not because of the filters.
         drawn: rows of the answer that figures are made of; None: those that are shown.
     """
 
@@ -198,7 +198,7 @@ def shown_of(
 
 
 def _instead(answer: Answer, rows: pl.DataFrame) -> str:
-    """What is said instead of rows of which none is worth showing, or where there is none before any filter, too."""
+    """The text where no row is worth showing, or where there is none even without filters."""
     if answer.rows.is_empty():
         return answer.when_empty
     if answer.instead is None or answer.worth_showing is None or rows.filter(answer.worth_showing).height:
@@ -225,7 +225,7 @@ def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, mos
     user = dict(filters).get("user")
     if not user and (filters or not runs):
         return None
-    # One more than are wanted tells whether there are more.
+    # One more than needed shows whether there are more.
     name, wanted = ("runs_with_user", {"user": user}) if user else (runs, window.parameters | {"most": most + 1})
     wanted = wanted | {"cluster": window.cluster}
     ids = source.memo((name, *wanted.values()), lambda: source.query(name, **wanted))["run_id"].to_list()
@@ -251,7 +251,7 @@ def ask(asked: Asked, data: PageData, view: View) -> Shown:
 
 
 def window_of(asked: Asked, view: View) -> Window:
-    """The time that is asked about."""
+    """The time that the question covers."""
     since = view.window.until - timedelta(days=asked.days) if asked.days else view.window.since
     return replace(view.window, since=max(since, view.window.since))
 
@@ -269,7 +269,7 @@ def section(asked: Asked) -> Section:
 
 
 def panel(asked: Asked, shown: Shown, view: View) -> Component:
-    """The answer: the sentence that answers, a figure, the table, what a reader must know."""
+    """The answer: headline, figure, table, notes."""
     answer = shown.answer
     has_sentence = (
         answer.headline and not shown.narrowed and not (answer.rows.is_empty() and answer.headline == answer.when_empty)
@@ -391,13 +391,13 @@ ACTION: Final = "action"
 """The column with what to do: a page has room for it even where a terminal has not."""
 
 NOTE: Final = "note"
-"""A column that is left out where it says nothing of any row."""
+"""A column that is left out where it is empty in all rows."""
 
 
 def _columns(answer: Answer, pinned: set[str], about: str = "") -> dict[str, tuple[str, str]]:
-    """The columns of the table: what matters most and what to do first, without those whose value a filter says.
+    """The columns of the table: what matters most and what to do first, without those whose value a filter fixes.
 
-    The first one stays, for it says what a row is about, unless the page is `about` that alone.
+    The first one stays, since it names the subject of a row, unless the page is `about` that alone.
     """
     first, *others = (name for name in answer.columns if name not in answer.explained or name == ACTION)
     ranked = [name for name in (*answer.ranked, ACTION) if name in others]
@@ -407,7 +407,7 @@ def _columns(answer: Answer, pinned: set[str], about: str = "") -> dict[str, tup
 
 
 def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
-    """What a reader must know; lines that are to be typed can be copied."""
+    """The notes; commands can be copied."""
     notes: list[Component] = []
     for text, commands in _grouped(shown.answer.notes if asked.notes else ()):
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
@@ -421,7 +421,7 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
     if shown.beside:
         named = ", ".join(row_filters.label(name) for name in shown.beside)
-        notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))
+        notes.append(html.P(f"Not narrowed by: {named} (these rows do not have it).", className="stale"))
     if shown.by == "day" and not view.in_utc:
         notes.append(html.P("Each day is a day in UTC.", className="stale"))
     if asked.only and shown.of_some:

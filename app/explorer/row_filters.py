@@ -74,7 +74,7 @@ def narrowed_by(view: View, names: tuple[str, ...]) -> Narrowed:
 def narrow(
     source: Reader, window: Window, rows: pl.DataFrame, dimension: str, filters: Narrowed
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Rows that match all filters that can be told of them, and the filters that cannot."""
+    """Rows that match all filters that they have columns for, and the other filters."""
     beside = []
     for name, value in filters:
         column = _column(rows, dimension, name)

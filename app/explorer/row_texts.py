@@ -17,7 +17,7 @@ def texts_of(values: Iterable[T | None], made: Callable[[T], str]) -> pl.Series:
 
     Never a Python function within an expression (`map_elements`): polars calls it from threads of its pool, which then
     wait for Python's lock, while a thread that holds the lock, such as one in `Series.median`, may wait for the pool.
-    A server whose pages are made at the same time would stand still for good.
+    A server whose pages are made at the same time would block for good.
 
     >>> texts_of(["a", None], str.upper).to_list()
     ['A', None]

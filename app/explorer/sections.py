@@ -1,4 +1,4 @@
-"""Sections of a page: each is asked for by itself, says that it is being loaded, can be stopped, and may fail alone."""
+"""Sections of a page: each is loaded by itself, shows that it is loading, can be stopped, and may fail alone."""
 
 from __future__ import annotations
 

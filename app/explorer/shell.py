@@ -198,7 +198,7 @@ MOST_ZONES = 100
 
 
 def _in_zone(shown: View) -> Component | None:
-    """What is told in the chosen zone, and what is not."""
+    """Which times are in the chosen zone, and which are not."""
     if shown.in_utc:
         return None
     return html.Span(
@@ -226,7 +226,7 @@ def _chips(shown: View, page: ExplorerPage) -> Component | None:
 
 
 def without_effect(shown: View, values_of: Mapping[str, list[str]]) -> list[str]:
-    """What the address asks for in vain: a value that no run has."""
+    """Filters of the address with a value that no run has."""
     asked = [name for name in row_filters.OF_RUNS if name in values_of and shown.get(name)]
     return [
         f"No run of this period has the {row_filters.LABELS.get(name, name)} {shown.get(name)!r}."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def whoami() -> Component | None:
-    """Name, role and a button that ends the session; None where nobody logs in."""
+    """Name, role and a button that ends the session; None where there is no login."""
     person = people.current()
     if not person.name:
         return None

@@ -1,4 +1,4 @@
-"""Charts of very many points: where somebody zooms in, the points of that part are read."""
+"""Charts of very many points: after zooming in, the points of that part are read."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ TO_DO: Final = {
     "preemption": "A job of higher priority took its GPUs: save when the scheduler warns, and often.",
     "planned": "The nodes were taken out on purpose: save before, or run elsewhere meanwhile.",
     "timeout": "It reached its time limit: request a longer one, or save and resubmit before it.",
-    "user": "The job or a person ended it: what it printed last tells more.",
+    "user": "The job or a person ended it: read its last output.",
 }
 """What to do about a class of interruptions."""
 
 OF_CAUSE: Final = {
     "out_of_memory": "It needed more memory than it had requested: request more, or use less for each process.",
-    "cancelled": "Somebody cancelled it.",
+    "cancelled": "A person cancelled it.",
 }
-"""The same about a cause, where that tells more."""
+"""What to do about a cause, where it is more specific."""
 
 UNINTERRUPTED: Final = "No attempt of this run was interrupted in this period."
 
@@ -74,7 +74,7 @@ def panel(interruptions: pl.DataFrame, view: View) -> Component:
         ),
         html.P(
             [
-                "Whether a node fails more often than chance gives is on ",
+                "Whether a node fails more often than by chance is on ",
                 _nodes(view),
                 ", with the command to drain it.",
             ],
@@ -91,7 +91,7 @@ def _nodes(view: View) -> Component:
 
 
 def _by_advice(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Causes by what to do about them, so that it is said once."""
+    """Causes by what to do about them, so that each advice is given once."""
     grouped: dict[str, list[dict[str, Any]]] = {}
     for each in found:
         grouped.setdefault(to_do(each), []).append(each)

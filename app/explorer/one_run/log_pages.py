@@ -1,4 +1,4 @@
-"""Runs that only their logs know: their list, and the page of one. No accounting, cluster or computation is needed."""
+"""Runs with logs only: their list, and the page of one. No accounting, cluster or computation is needed."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class LogPageData(Addresses, Protocol):
 
 
 def known(reader: Reader, run_id: str, cluster: str) -> tuple[str, str] | None:
-    """Cluster and id of the run that a text means, if only a log knows it; an empty `cluster`: of any."""
+    """Cluster and id of the run that a text means, if it has a log only; an empty `cluster`: of any."""
     found = reader.query("run_candidates", text=run_id, job=run_id, cluster=cluster or None)
     return (found["cluster"][0], found["run_id"][0]) if found.height and found["logged_only"][0] else None
 
 
 def count(reader: Reader) -> int:
-    """How many runs only their logs know."""
+    """The number of runs with logs only."""
     rows = reader.query("logged_runs", most=1, skipped=0)
     return int(rows["matching"][0]) if rows.height else 0
 
@@ -83,7 +83,7 @@ def instead(explorer: LogPageData, path: str, search: str | None, *, computed: b
 
 
 def others(data: PageData) -> int:
-    """How many runs only their logs know, for whoever may see them."""
+    """The number of runs with logs only, for people who may see them; else 0."""
     return data.answers.ask(count) if people.current().sees_all else 0
 
 
@@ -101,7 +101,7 @@ def _list(explorer: LogPageData, path: str, search: str | None) -> Component | N
         return None
     why = html.P(
         [
-            "What logs tell of runs that no accounting knows. The cluster's goodput, queues and failing nodes need ",
+            "Runs with a log but without accounting. The cluster's goodput, queues and failing nodes need ",
             components.link("accounting", "/docs/sources/slurm.md"),
             ", too.",
         ],
@@ -149,7 +149,7 @@ def panel(found: logged.LoggedRuns, path: str, params: Mapping[str, str]) -> Com
         components.grid(rows, columns, name="logged", empty="No more runs."),
         _pager(found, path, params),
         note="The newest first; click a run to see where its time went. Steps lost were executed again later. "
-        "Processes: how often it was started. A dash: the log does not tell; the run's page says what it lacks.",
+        "Processes: how often it was started. A dash: unknown; the run's page lists what its log lacks.",
         right=components.export_button("logged"),
     )
 
@@ -171,7 +171,7 @@ def _pager(found: logged.LoggedRuns, path: str, params: Mapping[str, str]) -> Co
 
 
 def of_run(explorer: LogPageData, search: str | None) -> Component | None:
-    """The page of the run of the address; None where it is not a run that only a log knows."""
+    """The page of the run of the address; None where it is not a run with a log only."""
     found = _run_of_address(explorer, search)
     if found is None:
         return None
@@ -193,13 +193,13 @@ def of_run(explorer: LogPageData, search: str | None) -> Component | None:
 
 
 def steps_of(explorer: LogPageData, search: str) -> pl.DataFrame | None:
-    """Every step of the run of the address; None where it is not a run that only a log knows."""
+    """Every step of the run of the address; None where it is not a run with a log only."""
     found = _run_of_address(explorer, search)
     return None if found is None else found[1].steps
 
 
 def _run_of_address(explorer: LogPageData, search: str | None) -> tuple[RunContents, RunPage] | None:
-    """The numbers and the charts of the run of the address; None where it is not a run that only a log knows."""
+    """The numbers and the charts of the run of the address; None where it is not a run with a log only."""
     params = parameters(search)
     named = explorer.answers.ask(known, params.get("id", ""), params.get("cluster", ""))
     return None if named is None else explorer.answers.ask(logged.page_of, *named, explorer.rules)
@@ -252,13 +252,13 @@ def _where(contents: RunContents) -> Component:
     held = [(each.category, each.gpu_s / 3600) for each in contents.parts if each.category not in _WAITS]
     whole = sum(hours for _, hours in held)
     if not whole:
-        return components.panel(parts.WHERE, html.P("Its log tells no time.", className="nothing"))
+        return components.panel(parts.WHERE, html.P("Its log has no times.", className="nothing"))
     causes = [
         html.Li(f"{palette.swatch(each.category).label}: {', '.join(_caused(each.causes, contents.unit))}")
         for each in contents.parts
         if each.causes
     ]
-    unit = "GPU-hours" if contents.gpus else "hours (its log does not say how many GPUs it holds)"
+    unit = "GPU-hours" if contents.gpus else "hours (its log does not record the number of GPUs)"
     return components.panel(
         parts.WHERE,
         components.stacked_bar(held, whole),
@@ -294,7 +294,7 @@ def _processes(contents: RunContents) -> Component:
             ],
             name="processes",
         ),
-        note="Each is an attempt of the timeline. A log does not tell why a process ended. "
+        note="Each is an attempt of the timeline. A log does not record why a process ended. "
         "Steps lost: a later process executed them again.",
         right=components.export_button("processes"),
     )
@@ -303,7 +303,7 @@ def _processes(contents: RunContents) -> Component:
 def _saving(contents: RunContents) -> Component:
     row = contents.checkpoints
     if row is None or not row["n_checkpoints"]:
-        why = "Its log has no checkpoint: how often it should save cannot be told. log.checkpoint(step) records them."
+        why = "Its log has no checkpoints, so the best interval is unknown. log.checkpoint(step) records them."
         return components.panel("How often it should save", html.P(why, className="nothing"))
     every = "at unknown times" if row["interval_s"] is None else f"every {duration(row['interval_s'])} of training"
     blocks = f", each blocks {duration(row['write_s'])}" if row["write_s"] else ""
@@ -323,4 +323,4 @@ def _unknown(contents: RunContents, options: str) -> Component:
         html.Div([html.P(each.gives, className="small"), components.code(commands.completed(each.command, options))])
         for each in next_steps(contents)
     ]
-    return components.panel("What the log does not tell, and what gives more", html.Ul(listed), *more)
+    return components.panel("What the log lacks, and where to get more", html.Ul(listed), *more)

@@ -1,4 +1,4 @@
-"""What pages show of runs that only their logs know: the numbers of `trackside run`, with each step for the chart."""
+"""Data for the pages of runs with logs only: the numbers of `trackside run`, and each step for the chart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LoggedRuns:
 
     Attributes:
         rows: the newest first: `cluster`, `run_id`, `gpus`, `processes`, `steps`, `lost`, `goodput`, `ettr`, `mfu`,
-            `started_at`, `ended_at`; null where the log does not tell.
+            `started_at`, `ended_at`; null where the log has none.
         matching: how many runs there are.
         skipped: how many of them come before these.
         n_clusters: of how many clusters they are.
@@ -42,7 +42,7 @@ class LoggedRuns:
 
 
 def listed(reader: Reader, rules: str, skipped: int) -> LoggedRuns:
-    """Runs that only their logs know, after the first `skipped`, or the first where these are all.
+    """Runs with logs only, after the first `skipped`, or the first where these are all.
 
     `rules` as in `contents_of`.
     """
@@ -127,4 +127,4 @@ _COLUMNS = {
 }
 
 _NO_ENDS = {"attempt_no": pl.Int64(), "ended_at": frames.TIME, "class": pl.String(), "cause": pl.String()}
-"""A log tells that a process ended, and not why."""
+"""A log records that a process ended, and not why."""

@@ -1,4 +1,4 @@
-"""Parts of a run's page that do not depend on whether accounting knows the run: where its time went, steps, MFU."""
+"""Parts of a run's page with and without accounting of the run: where its time went, steps, MFU."""
 
 from __future__ import annotations
 

@@ -15,5 +15,5 @@ PAGE = page_of(
     icon="agree",
     group="Data",
     position=62,
-    lead="Where Slurm and Kubernetes tell different things about a node, for how long, and which was wrong.",
+    lead="Where Slurm and Kubernetes disagree about a node, for how long, and which was wrong.",
 )

@@ -1,4 +1,4 @@
-"""The page Checkpoints and waste: how often to save, and what stands still."""
+"""The page Checkpoints and waste: how often to save, and which GPUs are idle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = page_of(
             "checkpoints",
             title="How often runs save, and how often would lose least",
             runs="runs_that_logged",
-            only="Only runs that logged their steps; of others it cannot be told.",
+            only="Only runs that logged their steps; for others it is unknown.",
         ),
         Asked(
             "waste",

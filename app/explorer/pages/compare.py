@@ -1,4 +1,4 @@
-"""Two runs side by side: what they asked for, what they got, how they ended."""
+"""Two runs side by side: what they requested, what they got, how they ended."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _layout(pair: list[RunPage], view: View) -> Component:
 
 
 def _facts(page: RunPage, view: View) -> dict[str, str]:
-    """What is compared, as text; unknown is said so."""
+    """The compared values as text; unknown ones as such."""
     row, ettr = page.run, page.ettr or {}
     restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
     mfu = headline_mfu(page.mfu.to_dicts(), page.convention)

@@ -54,7 +54,7 @@ MOST_NAMED = 30
 
 
 def _instead(user: str, names: list[str], view: View) -> list[Component]:
-    """What is said where no user is chosen, or one without jobs."""
+    """The text where no user is chosen, or one without jobs."""
     if not user:
         return [_whose(names, view)]
     if user in names:
@@ -73,7 +73,7 @@ MOST_ALIKE = 3
 def _whose(names: list[str], view: View) -> Component:
     """How to come to one's jobs, where no user is chosen."""
     if not names:
-        return html.P("Nobody had jobs in this period. Choose a longer one.", className="nothing")
+        return html.P("No user had jobs in this period. Choose a longer one.", className="nothing")
     links = [components.link(name, view.link("/jobs", user=name)) for name in sorted(names)[:MOST_NAMED]]
     more = "" if len(names) <= MOST_NAMED else f" The first {MOST_NAMED} of {len(names):,} are here; search for others."
     why = f"Whose jobs? Choose a user.{more}"

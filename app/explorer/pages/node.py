@@ -1,4 +1,4 @@
-"""The page of one node: what it did, why it was out, whether it fails more often than chance gives."""
+"""The page of one node: what it did, why it was out, whether it fails more often than by chance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = tuple(
     replace(each, ignores=LED_HERE, about="node")
     for each in (
         Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False, notes=False),
-        Asked("lemons", title="Does it fail more often than chance gives?", chosen=False),
+        Asked("lemons", title="Does it fail more often than by chance?", chosen=False),
         Asked("lifecycle", by="event", title="Its outages", chosen=False),
         Asked("health", by="incident", title="Its incidents", chosen=False),
         Asked("interruptions", by="event", title="Attempts that it interrupted", name="interrupted", chosen=False),

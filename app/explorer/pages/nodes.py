@@ -9,7 +9,7 @@ PAGE = page_of(
     "/nodes",
     "Nodes",
     [
-        Asked("lemons", title="Nodes that fail more often than chance gives"),
+        Asked("lemons", title="Nodes that fail more often than by chance"),
         Asked(
             "nodes",
             title="Nodes, those whose failures cost most first",
@@ -22,5 +22,5 @@ PAGE = page_of(
     icon="cluster",
     group="Reliability",
     position=31,
-    lead="Which nodes cost most, which fail more often than chance gives, and how long outages last.",
+    lead="Which nodes cost most, which fail more often than by chance, and how long outages last.",
 )

@@ -103,7 +103,7 @@ LONG = 27
 def _checks(rows: pl.DataFrame, _: View) -> Component:
     columns = [
         components.column("severity", "Severity", width=100, minWidth=90),
-        components.column("says", "What it says", flex=4, minWidth=240, wrapText=True, autoHeight=True),
+        components.column("says", "Finding", flex=4, minWidth=240, wrapText=True, autoHeight=True),
         components.column("n", "Rows", "count", width=90, minWidth=80),
         components.column("name", "Check", flex=2, minWidth=140),
     ]

@@ -68,7 +68,7 @@ class ListedRuns:
         matching: how many runs match.
         total: how many runs there are.
         choices: the values of each of `FILTERS`, and of those of `OF_ATTEMPTS` that have several.
-        by_logs: how many more runs only their logs know.
+        by_logs: the number of further runs with logs only.
     """
 
     rows: pl.DataFrame
@@ -131,7 +131,7 @@ _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def order_of(view: View) -> ListOrder:
-    """The part of the list that the address asks for.
+    """The part of the list that the address requests.
 
     Raises:
         UsageError: it cannot be sorted so, or it begins nowhere.
@@ -149,7 +149,7 @@ LONGEST_NUMBER = 9
 
 
 def wanted_by(view: View) -> Wanted:
-    """What the address asks for."""
+    """The filters of the address."""
     return (("text", view.get("q").lower()), *((name, view.get(name)) for name in (*FILTERS, *OF_ATTEMPTS)))
 
 

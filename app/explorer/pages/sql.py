@@ -33,7 +33,7 @@ LONGEST = 20_000
 EXAMPLE = "SELECT account, COUNT(*) AS attempts FROM attempts GROUP BY ALL ORDER BY attempts DESC"
 
 OFF = (
-    "sql: this page is off, since people on other machines reach this server and it cannot tell who they are. "
+    "sql: this page is off: other machines reach this server, and it does not identify their users. "
     "On the machine itself: trackside sql"
 )
 

@@ -60,7 +60,7 @@ def last_days(view: View) -> tuple[Window, Window]:
 
 
 def flagged(source: Reader, window: Window) -> list[dict[str, Any]]:
-    """Nodes that fail more often than chance gives, each with what its interruptions were and cost in the same time."""
+    """Nodes that fail more often than by chance, each with what its interruptions were and cost in the same time."""
     judged = judged_window(window)
     rows = node_score_rows(source, judged).filter(pl.col("verdict") != "none")
     if rows.is_empty():
@@ -97,7 +97,7 @@ def _of_claims(refuted: Sequence[Judged], view: View) -> list[Task]:
 
 
 def _of_data(view: View) -> list[Task]:
-    """What the data lack to say anything about today."""
+    """The data that are missing for this page."""
     state, tasks, more = view.state, [], (view.link("/quality"), "Data quality")
     if state.newer_loads:
         loads = counted(state.newer_loads, "load")
@@ -142,7 +142,7 @@ def _outage(row: dict[str, Any], view: View, *, named: bool) -> str:
 def _of_node(row: dict[str, Any], view: View) -> Task:
     node = row["node"]
     what = f"{node} is a {row['verdict']}" if row["verdict"] == "lemon" else f"{node} is suspect"
-    why = f"It failed {counted(row['failures'], 'time')} where chance gives {row['expected']:.2g}{_mostly(row)}."
+    why = f"It failed {counted(row['failures'], 'time')} (expected by chance: {row['expected']:.2g}){_mostly(row)}."
     return Task(what, why, advice.for_flagged(row), view.link("/node", node=node), node)
 
 

@@ -149,7 +149,7 @@ def _listed(found: tuple[list[Correction], bool], view: View) -> Component:
     columns += [components.column(name, title, flex=2, minWidth=120) for name, title in texts.items()]
     return components.panel(
         "Corrections by people",
-        components.grid(rows, columns, name="corrections", empty="Nobody corrected anything.", zone=view.zone),
+        components.grid(rows, columns, name="corrections", empty="No corrections.", zone=view.zone),
         html.Details([html.Summary("What each of them changes"), correcting.changes_of_each(in_force)], open=True)
         if in_force and may_try
         else None,

@@ -48,7 +48,7 @@ class ToDo(NamedTuple):
 
 
 _NODES: Final = ToDo(
-    "Drain the nodes that fail more often than chance gives, and shorten outages. Which, with the command:",
+    "Drain the nodes that fail more often than by chance, and shorten outages. Nodes and commands:",
     "/nodes",
     "Nodes",
 )
@@ -69,7 +69,7 @@ TO_DO: Final = {
 """By cause, or else by category."""
 
 _BY_PEOPLE: Final = frozenset({"cancelled", "failed", "out_of_memory", "preempted", "requeued", "timeout"})
-"""Causes of lost time that no node explains: it is not said what to do."""
+"""Causes of lost time that no node explains: there is no advice."""
 
 
 def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
@@ -191,7 +191,7 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
 
 
 def to_do(category: str, cause: str | None) -> ToDo | None:
-    """What a person can do about a cause; None where Trackside knows nothing."""
+    """What a person can do about a cause; None where Trackside has no advice."""
     return None if cause in _BY_PEOPLE else TO_DO.get(cause or "") or TO_DO.get(category)
 
 
@@ -227,7 +227,7 @@ def _costly(state: str | None = None) -> str:
 
 
 def _hrefs(rows: pl.DataFrame, by: str, view: View) -> pl.Series:
-    """Where each row's subject is told."""
+    """The page of each row's subject."""
     if by == "cause":
         return links_of_causes(rows, view)
     if by == "run":
@@ -236,7 +236,7 @@ def _hrefs(rows: pl.DataFrame, by: str, view: View) -> pl.Series:
 
 
 def links_of_causes(rows: pl.DataFrame, view: View) -> pl.Series:
-    """Where the GPU-time of each row's `category` and `cause` is told."""
+    """The page about the GPU-time of each row's `category` and `cause`."""
     return texts_of(
         rows.iter_rows(named=True),
         lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""),

@@ -158,7 +158,7 @@ def _session(row: dict[str, Any], view: View) -> Task:
 def _run(row: dict[str, Any], view: View) -> Task:
     run = headline_text.run_label(row["run_id"])
     hours = _hours(row["slow_gpu_s"])
-    why = f"{hours} in steps that took longer than its own usual ones; no times of ranks say why."
+    why = f"{hours} in steps that took longer than its own usual ones; without rank times the cause is unknown."
     return Task(f"{run}: slow steps", why, "", view.link("/run", id=row["run_id"]), run)
 
 

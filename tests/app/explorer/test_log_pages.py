@@ -120,7 +120,7 @@ def test_page_of_a_log_without_model_facts_is_shown(tmp_path: Path, kept: int) -
     warehouse = loaded(tmp_path, {"bare": "".join(json.dumps(line) + "\n" for line in bare)})
     told = words(contents(warehouse, "/run", "?id=llama"))
     assert "fault of Trackside" not in told
-    for heading in ("LOG ONLY", "cannot tell", "Processes", "What the log does not tell"):
+    for heading in ("LOG ONLY", "cannot tell", "Processes", "What the log lacks"):
         assert heading in told
 
 

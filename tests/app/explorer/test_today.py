@@ -46,7 +46,7 @@ LEMON = {"node": "n1", "verdict": "lemon", "failures": 7, "expected": 0.27, "q_v
 
 
 def test_a_lemon_comes_with_its_cause_and_cost() -> None:
-    often = "It failed 7 times where chance gives 0.27"
+    often = "It failed 7 times (expected by chance: 0.27)"
     assert _of_node(LEMON, VIEW).why == f"{often}, mostly node fail; that cost at least 1,234 GPU-h."
     assert _of_node(LEMON | {"unpriced": 0}, VIEW).why == f"{often}, mostly node fail; that cost 1,234 GPU-h."
     assert _of_node(LEMON | {"cost_gpu_s": None}, VIEW).why == f"{often}, mostly node fail."
