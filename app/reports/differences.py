@@ -51,7 +51,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 """What names an object of a list, by the list's own name; objects of the same names are counted."""
 
 _EXPLAINING: Final = ("trackside", "data", "claims", "contract", "constants", "adjudications", "exclusions")
-"""Sections that say on what the numbers of the others rest."""
+"""Sections about the basis of the numbers in the others."""
 
 Path = tuple[str, ...]
 Leaf = str | int | float | bool | None

@@ -1,7 +1,7 @@
 """Tagged PDFs (PDF/UA-1) by Typst, for every report: the same bytes for the same contents on any machine.
 
 Fonts come with the compiler; those of the machine are not used. They have Latin, Greek, Cyrillic, Hebrew, Arabic and
-more, but neither Chinese, Japanese and Korean nor emoji. What they lack is shown by its number, and a notice says so.
+more, but neither Chinese, Japanese and Korean nor emoji. A missing character is shown by its number, with a notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTICE: Final = (
     "The fonts of this PDF lack some characters: ‹U+65E5› stands for the one with that number in Unicode. "
     "The other forms of this report have them."
 )
-"""What a PDF says where it shows characters by their numbers."""
+"""The notice of a PDF that shows characters by their numbers."""
 
 _PROBE: Final = b'#set document(title: "probe")\n#set text(lang: "en", font: "Libertinus Serif")\n#sys.inputs.text'
 

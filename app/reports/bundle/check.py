@@ -51,7 +51,7 @@ class BundleCheck:
         cluster: of the report.
         report_sha256: of the report with names, which its other forms carry.
         altered: what is wrong with its files, by file.
-        signer: who signed the manifest; None if nobody did.
+        signer: who signed the manifest; None if it is unsigned.
         unsigned: what is wrong with the signature; None if nothing is.
         rows: a row for each objective: reported and found; None where files were altered.
         differences: where they differ.
@@ -80,7 +80,7 @@ def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], N
 
     Args:
         bundle: a folder or a .tar.gz.
-        signers: a file of allowed signers: somebody in it must have signed; any signature does if None.
+        signers: a file of allowed signers: one of them must have signed; None: any signature is accepted.
         progress: receives what is being done.
 
     Raises:
@@ -132,7 +132,7 @@ def _refuse_unknown_inputs(names: list[str]) -> None:
 
 
 def _refuse_calendars_elsewhere(claims: Path, names: list[str]) -> None:
-    """A claims file of somebody else must not have files of this machine read."""
+    """A claims file of another party must not read files of this machine."""
     try:
         values = toml_file.parse(_text(claims).decode())
         named = values.get("contract", {}).get("maintenance", [])

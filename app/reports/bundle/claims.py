@@ -46,7 +46,7 @@ def claims_files(path: Path | None, names: Pseudonyms, known: dict[str, set[str]
 
     Raises:
         ClaimsError: mistakes in the claims.
-        UsageError: the id of a claim names somebody.
+        UsageError: the id of a claim contains a name of the cluster.
     """
     contract = read_contract(path)
     values = toml_file.parse(claims_text(path))

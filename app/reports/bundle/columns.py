@@ -1,6 +1,6 @@
 """Which tables are in a bundle, and what becomes of each of their columns. A column that has no line here stays out.
 
-A rule is `keep` or the kind of name that a pseudonym stands for. Free texts (comments, command lines, details of
+A rule is `keep` or the kind of name that a pseudonym replaces. Free texts (comments, command lines, details of
 events) stay out; of reasons only what a configured pattern recognises is kept.
 """
 

@@ -30,7 +30,7 @@ KINDS = ("node", "user", "account", "job", "person", "partition")
 """Kinds of names that are looked for in texts."""
 
 _NUMBERS = re.compile(r"[0-9_+.%,\[\]-]+")
-"""Ids of jobs that say nothing: 4103, 4103_7, 4103_[1-8%2], 4103+1."""
+"""Ids of jobs that reveal nothing: 4103, 4103_7, 4103_[1-8%2], 4103+1."""
 
 OTHER = "other-"
 """Begins the pseudonyms of job names that mean other work than training: `other-evaluation-job-...`."""

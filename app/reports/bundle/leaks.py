@@ -1,4 +1,4 @@
-"""The last look at a bundle before it leaves: no name of the cluster is in it."""
+"""The last check of a bundle before it leaves: no name of the cluster is in it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def refuse_leaks(folder: Path, known: dict[str, set[str]], report: Document) -> 
         report: the report in it.
 
     Returns:
-        Names that are words of the report itself, such as `training`: whether they mean somebody cannot be told.
+        Names that are words of the report itself, such as `training`: whether they mean a person is unknown.
 
     Raises:
-        UsageError: a name is in it; the message says which and where.
+        UsageError: a name is in it; the message has which and where.
     """
     names = {name: kind for kind in SECRET for name in known.get(kind, ()) if len(name) >= SHORTEST}
     ours = set(TOKEN.findall(as_json({name: report[name] for name in _OURS}).replace('"', " ")))

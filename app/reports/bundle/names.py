@@ -1,4 +1,4 @@
-"""Pseudonyms: the same name has the same one within a bundle, and without the secret nobody can compute any."""
+"""Pseudonyms: the same name has the same one within a bundle, and without the secret none can be computed."""
 
 from __future__ import annotations
 

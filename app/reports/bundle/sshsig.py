@@ -67,8 +67,8 @@ def read_key(path: Path) -> Ed25519PrivateKey:
         raise UsageError(f"the key {path} cannot be read: {error.strerror}") from None
     except TypeError:
         raise UsageError(
-            f"the key {path} is encrypted, and no passphrase is asked for. Name another key, or write the bundle "
-            f"as a folder without --sign and sign it: ssh-keygen -Y sign -n {NAMESPACE} -f {path} MANIFEST.json"
+            f"the key {path} is encrypted, and there is no prompt for its passphrase. Name another key, or write the "
+            f"bundle as a folder without --sign and sign it: ssh-keygen -Y sign -n {NAMESPACE} -f {path} MANIFEST.json"
         ) from None
     except (ValueError, UnsupportedAlgorithm) as error:
         raise UsageError(f"{path} is no private key in OpenSSH's format: {error}") from None

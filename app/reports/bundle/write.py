@@ -101,7 +101,7 @@ def write_bundle(
         progress: receives what is being done.
 
     Raises:
-        UsageError: the bundle would not reproduce the report, or would name somebody; nothing is written then.
+        UsageError: the bundle would not reproduce the report, or would contain a name; nothing is written then.
     """
     key = None if key_path is None else sshsig.read_key(key_path)
     contract = read_contract(claims_path)

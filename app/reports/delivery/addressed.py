@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from app.reports.delivery.parcel import Parcel
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
-"""Names of users that can stand in a mail's address and in a path."""
+"""Names of users that are allowed in a mail's address and in a path."""
 
 
 def addressed(target: Target, parcel: Parcel) -> Target:
     """The target with the user that a parcel is about in place of `{user}`.
 
     Raises:
-        RefusedError: it is about no user, or the name cannot stand there.
+        RefusedError: it is about no user, or the name is not allowed there.
     """
     match target:
         case Smtp() if any(USER in each for each in target.to):
@@ -35,5 +35,5 @@ def _with_user(address: str, parcel: Parcel) -> str:
     if parcel.user is None:
         raise DeliveryRefusedError(f"the report is about no user, and the target is {address}")
     if not _NAME.fullmatch(parcel.user):
-        raise DeliveryRefusedError(f"the user's name {parcel.user!r} cannot stand in {address}")
+        raise DeliveryRefusedError(f"the user's name {parcel.user!r} is not allowed in {address}")
     return address.replace(USER, parcel.user)

@@ -61,7 +61,7 @@ def _slack(parcel: Parcel) -> dict[str, Any]:
 
 
 def _mattermost(parcel: Parcel) -> dict[str, Any]:
-    """Text in Markdown; the report in a block of code, in which names are no markup and call nobody."""
+    """Text in Markdown; the report in a block of code, in which names are no markup and notify no one."""
     return {
         "username": "Trackside",
         "text": f"```\n{_unfenced(parcel.subject)}\n\n{_fenced(parcel)}\n```\nKey: {parcel.key}",

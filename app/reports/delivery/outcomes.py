@@ -1,4 +1,4 @@
-"""What a target may say of a delivery."""
+"""The outcomes of a delivery to a target."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def send(target: Smtp, parcel: Parcel, settings: Deliver) -> str | None:
 
 
 def _connected(target: Smtp, timeout_s: float) -> smtplib.SMTP:
-    """A connection; encrypted before anything is said, unless the server is on this machine."""
+    """A connection; encrypted before anything is sent, unless the server is on this machine."""
     if target.security == "none":
         return smtplib.SMTP(target.host, target.port or 25, timeout=timeout_s)
     try:

@@ -1,4 +1,4 @@
-"""Delivery to any webhook, as Standard Webhooks 1.0 says: a signature over key, time and body by a shared secret."""
+"""Delivery to any webhook by Standard Webhooks 1.0: a signature over key, time and body by a shared secret."""
 
 from __future__ import annotations
 

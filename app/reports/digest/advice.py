@@ -24,12 +24,12 @@ _KINDS: Final = {
     "never_stepped": "attempts never reached a step: try the start on one node before",
     "failed_at_once": "attempts failed at once, again and again: stop after the first, and read its log",
 }
-"""What to do about a kind of waste. Time standing still is told of what is left after GPUs that were never used."""
+"""What to do about a kind of waste. Idle time is what is left after GPUs that were never used."""
 
 _LIMIT: Final = f"it was done in less than {percent(SHORT, digits=0)} of its time limit: a shorter limit starts sooner"
-"""Not about time that was lost, so it stands last."""
+"""Not about time that was lost, so it is last."""
 
-_IDLE: Final = "GPUs stood still: look at `trackside show stalls`, and end what waits"
+_IDLE: Final = "GPUs were idle: see `trackside show stalls`, and end jobs that only wait"
 
 
 def advice(checkpoints: pl.DataFrame, waste: pl.DataFrame) -> list[dict[str, Any]]:

@@ -179,7 +179,7 @@ def _of(rows: pl.DataFrame, column: str, ids: pl.Series) -> pl.DataFrame:
 
 
 def _refuse_unknown(source: Reader, runs: pl.DataFrame, subject: Subject, ledger: Window) -> None:
-    """Refuse who never was there; who only had nothing in this period gets a digest that says so."""
+    """Refuse a subject without any record; one without GPU-time in this period gets a digest about that."""
     column = _COLUMNS[subject.kind]
     if subject.name in runs[column]:
         return

@@ -66,7 +66,7 @@ def job_of(plan: ReportPlan) -> TimerJob:
 
 
 def _portable(cron: str) -> str:
-    """The expression with days of the week from 0 to 6: not every scheduler knows that 7 is Sunday, too.
+    """The expression with days of the week from 0 to 6: not every scheduler accepts 7 as Sunday.
 
     >>> _portable("0 6 * * 5-7"), _portable("0 6 * * MON-FRI")
     ('0 6 * * 0,5,6', '0 6 * * MON-FRI')
@@ -189,7 +189,7 @@ def crontab(jobs: Sequence[TimerJob], command: Sequence[str]) -> str:
         command: as above.
     """
     lines = [
-        "# Reports of Trackside. cronie (RHEL, Fedora, Arch) knows CRON_TZ; the cron of Debian and Ubuntu ignores",
+        "# Reports of Trackside. cronie (RHEL, Fedora, Arch) supports CRON_TZ; the cron of Debian and Ubuntu ignores",
         "# it and runs lines by the machine's own time: there, use systemd timers, or set the times in that zone.",
         "# Each line makes what is due and was not made, so a missed run is made up for by the next one.",
     ]

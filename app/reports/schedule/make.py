@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 DIGEST_CUTOFF_DAYS: Final = 1
-"""A digest is due a day after its period: it is news, and nobody's credits depend on it."""
+"""A digest is due a day after its period: it is news, and no credits depend on it."""
 
 
 def plan_of(report: ScheduledReport, settings: Config) -> ReportPlan:
@@ -113,8 +113,8 @@ class _Making:
         return self._made(key, document["cluster"], document["sha256"], self._summary(document), files)
 
     def nothing(self, cluster: str) -> MadeReport:
-        """What is recorded of a period in which nobody who wants a digest held GPUs."""
-        return self._made(f"{self.report.name}-{self.period}-nobody", cluster, None, "nobody held GPUs", [])
+        """The record of a period in which no subscriber to the digest held GPUs."""
+        return self._made(f"{self.report.name}-{self.period}-nobody", cluster, None, "no subscriber held GPUs", [])
 
     def _form(self, document: sla.Document, folder: Path, form: str) -> str:
         """Write a form; the name of its file."""

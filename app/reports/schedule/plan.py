@@ -99,7 +99,7 @@ class ReportPlan:
 
 @lru_cache(maxsize=8 * LOOK_BACK)
 def _due_at(plan: ReportPlan, period: str) -> datetime:
-    """As `ReportPlan.due_at`: a service asks for the same periods each minute, and a calendar with zones is dear."""
+    """As `ReportPlan.due_at`: a service computes the same periods each minute, and a calendar with zones is slow."""
     end = parse_period(period, plan.period_zone)[1]
     if plan.cron is None:
         day = end.astimezone(plan.period_zone).date() + timedelta(days=plan.cutoff_days)

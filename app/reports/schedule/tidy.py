@@ -1,4 +1,4 @@
-"""Removing the files of old reports, where the configuration wants that; what was made and delivered stays recorded."""
+"""Removing the files of old reports, if the configuration requires it; what was made and delivered stays recorded."""
 
 from __future__ import annotations
 

@@ -372,7 +372,7 @@ def _height(scale: Scale, value: float) -> float:
 
 
 def _grid(scale: Scale, unit: str = "ratio") -> list[Markup]:
-    """Lines at the marks; their labels stand outside, to the left (the style sheet leaves them room)."""
+    """Lines at the marks; their labels are outside, to the left (the style sheet leaves them room)."""
     lines = []
     for tick in scale.ticks:
         y = _height(scale, tick)

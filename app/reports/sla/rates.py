@@ -20,8 +20,8 @@ RATES_NOTE: Final = (
 PUBLISHED_HEADER: Final = ("Published", "Per 1,000 GPU-days", "Here", "Failures here", "Ratio (95 %)",
                            "What differs")  # fmt: skip
 PUBLISHED_NOTE: Final = (
-    "A ratio above 1: more failures per GPU-day here than published. Where what was counted there is not what is "
-    "counted here, the ratio tells little, and the last column says why. Rates without a count are constants: "
+    "A ratio above 1: more failures per GPU-day here than published. Where the published count differs in kind from "
+    "this one, the ratio means little; the last column names the difference. Rates without a count are constants: "
     "the interval then is of this cluster's count alone."
 )
 

@@ -232,7 +232,7 @@ _COMPARED = ("value", "low", "high", "verdict")
 
 
 def corrections(earlier: dict[str, Any], trend: dict[str, list[dict[str, Any]]], cluster: str) -> dict[str, Any]:
-    """What an earlier report said of its period, and what the data give for it now, where the two differ.
+    """Numbers of an earlier report and those of the data now for its period, where the two differ.
 
     Args:
         earlier: the earlier report, as its JSON form has it.

@@ -27,7 +27,7 @@ RULES = {
 BUDGETS = {
     "exhausted": "exhausted",
     "left": "not exhausted",
-    "unknown": "it cannot be told whether it is exhausted",
+    "unknown": "unknown whether it is exhausted",
 }
 """States of an error budget."""
 
@@ -265,7 +265,7 @@ def left_out_in_words(o: Document) -> str:
 
 
 def credit_in_words(o: Document) -> str:
-    """What is due for an objective, in percent of the fee, with the table that says so."""
+    """What is due for an objective, in percent of the fee, with the table of credits."""
     outcome, side = o["outcome"], "below" if o["direction"] == "at_least" else "above"
     percents = _ends(_number(outcome["credit_least_percent"]), _number(outcome["credit_most_percent"]))
     steps = "; ".join(
@@ -430,7 +430,7 @@ def _short(measurement: Document, unit: str) -> str:
 
 
 def constant(value: str | float | list[str] | dict[str, str]) -> str:
-    """A constant of the computation; patterns by the kind that they stand for.
+    """A constant of the computation; patterns by their kind.
 
     >>> constant(300.0), constant(False), constant([]), constant({"evaluation": "^eval"})
     ('300', 'no', 'none', 'evaluation: ^eval')

@@ -199,7 +199,7 @@ def test_every_user_but_who_opted_out_gets_an_own_digest(root: Path, tmp_path: P
     nobody = everyone(tmp_path / "here", name="nobody", opt_out=holders)
     runner = runner_of(root, nobody, now=lambda: datetime(2026, 11, 2, 6, tzinfo=UTC), sleep=lambda _: None)
     done = runner.run(nobody.reports[0])
-    assert ([each.summary for each in done.made], done.deliveries) == (["nobody held GPUs"], [])
+    assert ([each.summary for each in done.made], done.deliveries) == (["no subscriber held GPUs"], [])
     assert runner.run(nobody.reports[0]).made == []
     assert not any((tmp_path / "here").iterdir())
 
@@ -211,7 +211,7 @@ def test_names_that_cannot_stand_in_an_address_are_refused(root: Path, name: str
     parcel = Parcel("key", "week", document, ())
     mail = Smtp(name="m", host="h", sender="t@example.com", to=("{user}@example.com", "boss@example.com"))
     for target in (mail, FolderTarget(name="f", path=Path("/srv/{user}"))):
-        with pytest.raises(DeliveryRefusedError, match="cannot stand in"):
+        with pytest.raises(DeliveryRefusedError, match="is not allowed in"):
             addressed(target, parcel)
     fine = Parcel("key", "week", document | {"subject": {"kind": "user", "name": "chen.li"}}, ())
     assert message_of(cast("Smtp", addressed(mail, fine)), fine)["To"] == "chen.li@example.com, boss@example.com"
