@@ -20,13 +20,13 @@ def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
         blamed: `results.node_failures`.
 
     Returns:
-        What is wrong with the node, and the command that keeps Slurm from giving it out again, quoted for a shell.
+        The node's failures, and the command that drains it in Slurm, quoted for a shell.
         None if no node failed often enough.
     """
     worst = blamed.filter(pl.col("interruptions") >= REPEATED).head(1).to_dicts()
     if not worst:
         return None
-    node, times, cost = worst[0]["node"], worst[0]["interruptions"], "what that cost cannot be told"
+    node, times, cost = worst[0]["node"], worst[0]["interruptions"], "at unknown cost"
     if worst[0]["cost_gpu_s"] is not None:
         least = "at least " if worst[0]["unpriced"] else ""
         hours = worst[0]["cost_gpu_s"] / 3600
@@ -34,7 +34,7 @@ def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
     mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
     reason = shlex.quote(f"trackside: {counted(times, 'interruption')}{mostly}")
     return (
-        f"{node} interrupted {counted(times, 'attempt')}, {cost}. Whether chance gives that: trackside show lemons. "
+        f"{node} interrupted {counted(times, 'attempt')}, {cost}. Whether chance explains it: trackside show lemons. "
         "To take it out for a check (Trackside only prints it):",
         _drained(node, reason),
     )

@@ -35,7 +35,7 @@ def pooled_rate(rates: pl.DataFrame) -> Rate:
 def checkpoint_rows(
     source: RowSource, window: Window, *, rates: pl.DataFrame | None = None, only_logged: bool = False
 ) -> pl.DataFrame:
-    """Runs that held GPUs in the window, with what their logs tell of checkpoints, and the advice.
+    """Runs that held GPUs in the window, with the checkpoints of their logs, and the advice.
 
     Args:
         source: where to read.

@@ -129,7 +129,7 @@ def _other_runs(source: RowSource, cluster: str) -> pl.DataFrame:
 
 
 def training_runs(source: RowSource, cluster: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of runs without those of `other_runs`: ETTR is of runs that wanted to train.
+    """Rows of runs without those of `other_runs`: ETTR is of training runs.
 
     Args:
         source: where rows are read from; all of the cluster, whatever the scope of `rows`.
@@ -197,7 +197,7 @@ def _measured(total: pl.DataFrame, runs: pl.DataFrame, seeded_by: tuple[str, ...
         shares = [
             pl.when(bottom > 0)
             .then((pl.col(f"by_{kind}") + (waited_gpu_s if kind == "accounting" else 0.0)) / bottom)
-            .alias(f"evidence_{kind}")  # accounting tells of waits
+            .alias(f"evidence_{kind}")  # accounting records waits
             for kind in EVIDENCE_KINDS
         ]
         bounds = [pl.col(f"{name}_{end}").alias(f"bound_{end}") for end in ("low", "high")]
@@ -241,7 +241,7 @@ def _unseen(which: str) -> pl.Expr:
 def _with_interval(
     row: pl.DataFrame, runs: pl.DataFrame, form: str, seeded_by: tuple[str, ...], *, weighted: bool
 ) -> pl.DataFrame:
-    """With the interval over runs, where the value can be told."""
+    """With the interval over runs, where the value is known."""
     if row["value"].item() is None:
         return row
     found = interval_over_runs(runs, form, weighted=weighted, seed=seed(row["metric"].item(), *seeded_by))
@@ -336,7 +336,7 @@ def own_inputs_in(by_run: pl.DataFrame, found: ToExpect) -> pl.DataFrame:
 
 
 def logged_starts(source: RowSource, window: Window) -> pl.DataFrame:
-    """GPUs (`seen_gpus`) of a run's starts in a window whose startup a log tells: attempts, and restarts in place."""
+    """GPUs (`seen_gpus`) of a run's starts in a window whose startup a log records: attempts, and restarts in place."""
     sessions = started_in(computed_logs(source, window.cluster)[0].sessions, window)
     attempts = sessions.filter("usable").unique(frames.ATTEMPT_KEY, keep="first", maintain_order=True)
     again = every_restart(source, window).filter("in_allocation")

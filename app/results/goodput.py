@@ -22,7 +22,7 @@ def goodput_rows(source: RowSource, window: Window, dimension: str = "cluster") 
     """Goodput, occupancy and availability as result rows."""
     inventoried = source.query("inventoried")["cluster"]
     rows = goodput(ledger_sums(source, window, dimension), inventoried)
-    if dimension not in {"cluster", "node", "day"}:  # what nobody held is nobody's
+    if dimension not in {"cluster", "node", "day"}:  # unheld time has no owner
         rows = rows.filter((pl.col("metric") == "goodput_allocated") & (pl.col("subject") != "(no attempt)"))
     return as_results(rows, window, dimension)
 

@@ -42,7 +42,7 @@ def headline_value(headline: Headline) -> str:
 
 
 def headline_text(headline: Headline) -> str:
-    """The headline's number in words: one that is a lower bound is said to be, with the upper one."""
+    """The headline's number in words: a lower bound is marked as such, with the upper one."""
     high = at_most(headline)
     if high is None:
         return headline_value(headline)
@@ -79,7 +79,7 @@ def judged_as(claim: Claim, headline: Headline) -> str | None:
 def judged_value(judged: Judged) -> str:
     """What a claim was judged by: the value, or what it lies between.
 
-    A value that cannot be told is never made up from its ends.
+    An unknown value is never made up from its ends.
     """
     claim, found = judged.claim, judged.measured
     if found.value is not None or found.low is None:
@@ -120,7 +120,7 @@ def pooled_text(headline: Headline) -> str | None:
 
 
 def amount(value: float | None, unit: str, *, whole: bool = False) -> str:
-    """An amount, of FLOP with its unit, else without; large ones carry no decimals that nobody reads.
+    """An amount, of FLOP with its unit, else without; large ones have no decimals.
 
     >>> amount(4_320_000.0, "gpu_h"), amount(360.0, "gpu_h"), amount(1.5e21, "flop"), amount(12.0, "number", whole=True)
     ('1,200', '0.10', '1.5 ZFLOP', '12')
@@ -158,7 +158,7 @@ def share(value: float | None) -> str:
 
 
 def moment(value: datetime | None) -> str:
-    """A time to the minute, in UTC (which the page says once)."""
+    """A time to the minute, in UTC (which the page states once)."""
     return "-" if value is None else value.strftime("%Y-%m-%d %H:%M")
 
 

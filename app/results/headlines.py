@@ -38,7 +38,7 @@ class Headline:
         metric: name in `metrics.catalog`.
         title: for people.
         unit: ratio, d or s.
-        value: the number; None means it cannot be told.
+        value: the number; None: it is unknown.
         numerator: above the line.
         denominator: below it.
         n: events, runs or steps behind it.
@@ -151,7 +151,7 @@ def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
 
 
 def _mfu(source: RowSource, window: Window) -> Headline:
-    """MFU under the configured convention; without a value where no log tells of steps."""
+    """MFU under the configured convention; without a value where no log has steps."""
     none = Headline("mfu", BY_NAME["mfu"].title, "ratio", note=_NO_LOGS, show="trackside show mfu")
     shown = next(iter(_ratios(_stored_or(mfu_rows, source, window, ("mfu", "hfu")))), none)
     return replace(shown, flop_convention=flop_convention(source, window.cluster))

@@ -55,7 +55,7 @@ def kept_steps(source: RowSource, window: Window, facts: Sequence[str] = FACTS) 
 def with_facts(known: tuple[Logs, pl.DataFrame], window: Window, facts: Sequence[str] = FACTS) -> pl.DataFrame:
     """Executions of steps that began in the window, with the facts of their sessions and the GPUs they were allocated.
 
-    Where several programs log in one attempt, which of its GPUs each one has only its log tells.
+    Where several programs log in one attempt, only their logs record which of its GPUs each one has.
 
     Args:
         known: as `app.results.runs.run_logs.computed_logs` returns them.
@@ -186,7 +186,7 @@ def mfu_wall_rows(source: RowSource, window: Window, of_runs: pl.DataFrame | Non
 def steps_without_mfu(
     source: RowSource, window: Window, convention: Convention | None = None, dtype: str | None = None
 ) -> float:
-    """Share of the kept steps' GPU-time of which the log does not tell an MFU."""
+    """Share of the kept steps' GPU-time whose log yields no MFU."""
     steps = step_mfu_rows(source, window, convention, dtype=dtype)
     time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)
     whole, unknown = steps.select(time.sum(), time.filter(pl.col("mfu").is_null()).sum().alias("unknown")).row(0)
@@ -249,7 +249,7 @@ def headline_mfu(rows: Sequence[dict[str, Any]], convention: str) -> dict[str, A
 
 
 def place_among(column: str, names: tuple[str, ...]) -> pl.Expr:
-    """Where each value stands among these names."""
+    """The position of each value among these names."""
     return pl.col(column).replace_strict({name: place for place, name in enumerate(names)})
 
 
@@ -277,7 +277,7 @@ def rows_of_runs(steps: pl.DataFrame, window: Window, convention: Convention, me
     return frames.conform(rows, RUN_ROWS)
 
 
-_OTHER_GPUS: Final = "over the GPUs allocated, which are not as many as the log says"
+_OTHER_GPUS: Final = "over the GPUs allocated, whose number differs from the log's"
 
 RUN_ROWS: Final[frames.Schema] = {
     "cluster": frames.TEXT,

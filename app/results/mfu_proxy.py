@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proxy:
-    """What tensor activity says of MFU in a window.
+    """MFU by tensor activity in a window.
 
     Attributes:
         fitted: rows of the table `mfu_proxies`.
@@ -40,7 +40,7 @@ class Proxy:
 
 
 def mfu_proxy(source: RowSource, window: Window, convention: Convention | None = None) -> Proxy:
-    """Fit what logs say to what tensor pipes did, and say what that means for runs without logs."""
+    """Fit the MFU of logs to tensor activity, and estimate runs without logs by the fit."""
     used = convention or flop_convention(source, window.cluster)
     logs = computed_logs(source, window.cluster)
     logged = logged_hours(_counted(with_facts(logs, window), used))

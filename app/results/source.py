@@ -21,10 +21,10 @@ OF_ALL_WINDOWS: Final = frozenset(
         *("node_states", "inventoried"),
     }
 )
-"""Named queries that ask for no window. None of them reads a table that results are written to."""
+"""Named queries without a window. None of them reads a table that results are written to."""
 
 OF_ONE_WINDOW: Final = frozenset({"endings", "exposures", "interruptions", "ledger_sums", "runs"})
-"""Named queries that several numbers of a window ask for. None of them reads a table that results are written to."""
+"""Named queries that several numbers of a window need. None of them reads a table that results are written to."""
 
 
 class CachedSource:

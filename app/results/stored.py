@@ -1,4 +1,4 @@
-"""Numbers as `compute` has stored them: read where a standard window is asked for and nothing was changed since."""
+"""Numbers as `compute` has stored them: read where a standard window is requested and nothing was changed since."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def waste_rows(flags: pl.DataFrame, dimension: str = "cluster") -> pl.DataFrame:
 
 
 def limit_rows(flags: pl.DataFrame, dimension: str = "cluster") -> pl.DataFrame:
-    """How much attempts ran of what they had asked for, with `subject`: `metrics.waste.waste.time_limits`."""
+    """The share of their time limit that attempts ran, with `subject`: `metrics.waste.waste.time_limits`."""
     column = _COLUMN.get(dimension, dimension)
     named = flags.with_columns(subject=pl.col("cluster") if column is None else pl.col(column).fill_null("(unknown)"))
     return metric.time_limits(named, ("cluster", "subject"))

@@ -26,7 +26,7 @@ _KIND: Final = ("state", "category", "cause", "evidence")
 _SUMS: Final = ("gpu_seconds", "straggling_gpu_seconds")
 _DAY: Final = timedelta(days=1)
 _MONTH: Final = 31
-"""Days: of so many at least, the latest, sums are read at once. The last windows ask for them one after the other."""
+"""Days: of so many at least, the latest, sums are read at once. The last windows need them one after the other."""
 
 
 def _happened(column: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
@@ -98,7 +98,7 @@ class WindowedSource:
         return self._kept.get(("attempts",), lambda: self._source.query("attempts", cluster=self._whole.cluster))
 
     def _exposures(self, since: datetime, until: datetime) -> pl.DataFrame:
-        """Attempts that held nodes and may have run in a window: the query of that name says which."""
+        """Attempts that held nodes and may have run in a window: those of the query of that name."""
         ends = pl.col("started_at"), pl.col("ended_at")
         ran = (pl.min_horizontal(*ends) < frames.instant(until)) & (
             ends[1].is_null() | (pl.max_horizontal(*ends) >= frames.instant(since))

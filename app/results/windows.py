@@ -43,5 +43,5 @@ def seed(*asked: str) -> int:
 
 
 def named(window: Window) -> tuple[str, str, str]:
-    """A window in words that are the same wherever it was asked for: for `seed`."""
+    """A window in words that do not depend on how it was requested: for `seed`."""
     return window.cluster, window.since.astimezone(UTC).isoformat(), window.until.astimezone(UTC).isoformat()

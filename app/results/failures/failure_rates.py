@@ -223,7 +223,7 @@ def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gp
 
 
 def _comparison(ours: dict[str, Any], ratio: Ratio | None, their_rate: float | None, gpus: float) -> dict[str, Any]:
-    """What both kinds of comparison tell; of a rate at one size, the size is the point's own."""
+    """The fields of both kinds of comparison; of a rate at one size, the size is the point's own."""
     rate = ours["rate_per_gpu_day"]
     return {
         "class": ours["class"],

@@ -40,7 +40,7 @@ def interruption_costs(source: RowSource, window: Window, of_class: str = "") ->
         `cluster`, `run_id`, `attempt_no`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`,
         `cost_gpu_s`: GPU-seconds of the interrupted attempt that were lost or stalled, but for what restarts in place
         took, and of the next one's startup; null where more than a tenth of the attempt was not seen, or no log (its
-        own, and the next one's) tells what of its work was kept. The components of a heterogeneous job are interrupted
+        own, and the next one's) records which work was kept. The components of a heterogeneous job are interrupted
         once, and are one row.
     """
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
@@ -91,7 +91,7 @@ def second_order_rows(source: RowSource, window: Window) -> pl.DataFrame:
     Returns:
         `frames.RESULT`: `lost_imputed_first_order`, `lost_imputed_second_order` (assumed, as Meta imputes them),
         `second_order_share` of these (its bounds: preemptions for an unknown job counted as none, and as all), and
-        `lost_first_order`, `lost_second_order`, what was measured (null where no cost can be told).
+        `lost_first_order`, `lost_second_order`, what was measured (null where no cost is known).
     """
     by_order = {row["order"]: row for row in orders_of_loss(source, window).iter_rows(named=True)}
     first, second, unknown = (by_order[name] for name in (FIRST, SECOND, UNKNOWN))
@@ -128,7 +128,7 @@ def _imputed(metric: str, row: dict[str, Any]) -> dict[str, Any]:
 
 def _share(first: float, second: float, unknown: dict[str, Any]) -> dict[str, Any]:
     both, most = first + second, first + second + unknown["imputed_gpu_s"]
-    blind = f"; of {unknown['n']:,} preemptions it cannot be told whom they made room for" if unknown["n"] else ""
+    blind = f"; the preemptor of {unknown['n']:,} preemptions is unknown" if unknown["n"] else ""
     return {
         "metric": "second_order_share",
         "unit": "ratio",
@@ -150,7 +150,7 @@ def _measured(metric: str, row: dict[str, Any]) -> dict[str, Any]:
         "value": row["cost_gpu_s"],
         "n": row["n_priced"],
         "evidence_log": None if row["cost_gpu_s"] is None else 1.0,
-        "note": f"at least: the cost of {blind:,} more cannot be told" if blind else None,
+        "note": f"at least: the cost of {blind:,} more is unknown" if blind else None,
     }
 
 
@@ -158,8 +158,8 @@ def interruptions_by(source: RowSource, window: Window, dimension: str) -> pl.Da
     """Interruptions summed up by class, cause, node or order of loss, what cost most first.
 
     Returns:
-        The dimension (`class` and `cause` for cause), `n`, `n_unpriced` (whose cost cannot be told), `n_gpus`,
-        `cost_gpu_s` (of the others; null where none can be told), `share` of all that can be told, and
+        The dimension (`class` and `cause` for cause), `n`, `n_unpriced` (whose cost is unknown), `n_gpus`,
+        `cost_gpu_s` (of the others; null where none is known), `share` of all that is known, and
         `imputed_gpu_s`: min(runtime, 30 min) x GPUs, assumed.
     """
     rows = priced_interruptions(source, window).with_columns(order=order_of_loss().fill_null("none"))
@@ -184,8 +184,8 @@ def node_failures(source: RowSource, window: Window) -> pl.DataFrame:
     """What infrastructure interruptions that name a node cost, by node, the most first.
 
     Returns:
-        `cluster`, `node`, `interruptions`, `unpriced` (those whose cost cannot be told), `cause` (the most frequent),
-        `cost_gpu_s`: GPU-seconds of those whose cost can be told, so the least it can be; null where none can.
+        `cluster`, `node`, `interruptions`, `unpriced` (those whose cost is unknown), `cause` (the most frequent),
+        `cost_gpu_s`: GPU-seconds of those whose cost is known, so a lower bound; null where none is known.
     """
     cost = pl.col("cost_gpu_s")
     return (

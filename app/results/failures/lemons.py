@@ -103,7 +103,7 @@ def excluded_nodes(lines: pl.DataFrame) -> pl.DataFrame:
     """How many jobs excluded each node on the command line they were submitted with.
 
     Args:
-        lines: `cluster`, `submit_line`, `n_jobs`. A list that is no list of nodes (a file's name) excludes nobody here.
+        lines: `cluster`, `submit_line`, `n_jobs`. A list that is no list of nodes (a file's name) excludes no node.
 
     Returns:
         `metrics.failures.lemons.EXCLUSIONS`.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def last_reasons(source: Reader, window: Window) -> pl.DataFrame:
     """Why each node was last out of service within the window: `cluster`, `node`, `last_reason`, `driven_by`.
 
-    `driven_by` is kubernetes, slurm, health_check or person, as the words of the reason tell; null where they do not.
+    `driven_by` is kubernetes, slurm, health_check or person, by the words of the reason; null where they name none.
     """
     states = source.query("node_states", cluster=window.cluster).filter(
         (pl.col("started_at") < window.until) & (pl.col("ended_at").is_null() | (pl.col("ended_at") >= window.since))

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def nodes_by_accounting(source: RowSource, window: Window) -> str | None:
-    """A sentence on the nodes of a window that only accounting knows; None where an inventory names all of them.
+    """A sentence on the nodes of a window that only accounting has; None where an inventory names all of them.
 
-    Where no inventory was read at all, ratios over capacity say so themselves.
+    Where no inventory was read at all, ratios over capacity have their own note.
     """
     n, share = _counted(source, window)
     if share is None or not 0 < share < 1:
@@ -25,7 +25,7 @@ def nodes_by_accounting(source: RowSource, window: Window) -> str | None:
 
 
 def share_by_accounting(source: RowSource, window: Window) -> float | None:
-    """The share of a window's capacity on nodes that only accounting knows; None where there is no capacity."""
+    """The share of a window's capacity on nodes that only accounting has; None where there is no capacity."""
     return _counted(source, window)[1]
 
 

@@ -1,4 +1,4 @@
-"""Outages of nodes with their stages: node states as corrected, what their reasons tell, and the ledger's time."""
+"""Outages of nodes with their stages: node states as corrected, stages from their reasons, and the ledger's time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lifecycle(source: RowSource, window: Window) -> Lifecycle:
 
 
 def _states(source: RowSource, window: Window, fixes: Sequence[StateFix]) -> pl.DataFrame:
-    """States of nodes with GPUs, as the ledger reads them, and what their reasons tell."""
+    """States of nodes with GPUs, as the ledger reads them, with stages from their reasons."""
     reported = source.query("node_states", cluster=window.cluster)
     if not candidates(reported).is_empty():
         reported = whole_drains(reported, source.query("attempt_nodes", cluster=window.cluster))
@@ -74,7 +74,7 @@ def _states(source: RowSource, window: Window, fixes: Sequence[StateFix]) -> pl.
 def _with_meaning(states: pl.DataFrame) -> pl.DataFrame:
     """States with `stage`, `cause` and `by`.
 
-    The scheduler's own word for a state (`REBOOT_ISSUED`) tells the stage where the reason does not.
+    The scheduler's own word for a state (`REBOOT_ISSUED`) names the stage where the reason does not.
     """
     stated = ["reason", "actor", "state_raw"]
     pairs = states.select(stated).unique(maintain_order=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from app.window import RowSource, Window
 
 UNKNOWN: Final = "unknown"
-"""`attempts.gpus_from` where no source tells."""
+"""`attempts.gpus_from` where no source records the GPUs."""
 
 
 def unknown_gpus_notes(source: RowSource, window: Window) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SESSION = ["cluster", "run_id", "scheduler", "job_id"]
 
 STEP_START: Final = "step_start"
-"""Kind of a run log's event: a step has begun. Only those of steps that were not finished tell anything new."""
+"""Kind of a run log's event: a step has begun. Only those of unfinished steps add information."""
 
 _RUN_ROWS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -159,9 +159,9 @@ class _WindowedLog:
         )
 
     def _begin_next(self, steps: pl.DataFrame, window: Window) -> None:
-        """Let the step behind the last finished one begin at its end, where the log does not tell a later begin.
+        """Let the step behind the last finished one begin at its end, where the log has no later begin.
 
-        The library knows a step's length only from the begin of the next. Of one that was finished our logs tell its
+        The library takes a step's length from the begin of the next. For a finished one our logs record its
         end, whether or not another one has been finished since.
         """
         last = steps.row(-1, named=True)

@@ -17,4 +17,4 @@ JOINED_BY: Final = {
     "heuristic": "a guess: alike, and one after the other",
     "adjudicated": "a correction",
 }
-"""What stands behind the words "joined by", by rule; of what nothing was joined to, a dash."""
+"""The text after the words "joined by", by rule; of what nothing was joined to, a dash."""

@@ -18,7 +18,7 @@ _PIECE = re.compile(rf"(?P<name>.+){APART}(?P<job>[^{APART}]+)-\d{{8}}T\d{{6}}(\
 
 
 def why_apart(source: Reader, window: Window, shown: list[str]) -> tuple[str, ...]:
-    """Of each name that was taken apart, a line that tells two of its jobs that ran at the same time.
+    """Of each name that was taken apart, a line with two of its jobs that ran at the same time.
 
     Args:
         source: the warehouse.
@@ -42,7 +42,7 @@ def _why(source: Reader, window: Window, name: str, shown: list[str]) -> tuple[s
 
 
 MOST_NAMES = 10
-"""Names of which a note says why they are taken apart."""
+"""Names whose split a note explains, at most."""
 
 
 def _is_of(run_id: str, name: str) -> bool:

@@ -45,7 +45,7 @@ class Logs:
 
 
 def read_logs(source: RowSource, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
-    """Read a cluster's logs and find their attempts. Rank 0 stands for all, and one log for two of one process."""
+    """Read a cluster's logs and find their attempts. Rank 0 is used for all, and one log of two of one process."""
     everyone = source.query("run_sessions", cluster=cluster)
     steps = frames.conform(source.query("steps", cluster=cluster), frames.STEPS)
     every = everyone.filter(pl.col("rank") == 0)

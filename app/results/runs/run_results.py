@@ -35,7 +35,7 @@ OF_LOGS: Final[frames.Schema] = {
     "job_logged": frames.FLAG,
     "job_note": frames.TEXT,
 }
-"""Columns that a run's log tells; without one all are null, and `job_logged` is false."""
+"""Columns from a run's log; without one all are null, and `job_logged` is false."""
 
 OF_RUNS: Final[frames.Schema] = {
     "cluster": frames.TEXT,
@@ -79,7 +79,7 @@ def stored_by_run(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) -> pl.DataFrame:
-    """What logs tell of runs: `cluster`, `run_id` and `OF_LOGS`.
+    """Results from logs of runs: `cluster`, `run_id` and `OF_LOGS`.
 
     Args:
         jobs: as `app.results.runs.job_goodput.job_accounts` returns them.

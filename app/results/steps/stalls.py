@@ -22,7 +22,7 @@ MOST: Final = 200
 """Stalls whose ranks are read; of more, those that lasted longest."""
 
 _FEW: Final = 3
-"""Of fewer stalls it is not asked beforehand which runs have times of ranks."""
+"""With fewer stalls, no query selects the runs with rank times first."""
 
 
 def stall_rows(source: RowSource, window: Window, rules: StepRules, run: str | None = None) -> pl.DataFrame:

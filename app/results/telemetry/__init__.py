@@ -1,1 +1,1 @@
-"""What samples of GPUs and of nodes say of attempts."""
+"""Samples of GPUs and nodes, by attempt."""

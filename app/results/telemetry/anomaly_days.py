@@ -155,7 +155,7 @@ class Stored:
 
     Args:
         hours: of the cluster.
-        first: the first day that is asked for.
+        first: the first requested day.
         last: the day after the last one.
         unchanged: nothing has changed since they were stored, so that no telemetry is read to compare it.
     """
@@ -206,7 +206,7 @@ def days_tested(
 
     Args:
         hours: of the cluster.
-        days: all days with telemetry, from 28 days before the first one that is wanted.
+        days: all days with telemetry, from 28 days before the first requested one.
         wanted: days, each with the hours (since 1970) that are tested.
         stored: what is stored; None: nothing is to be used.
         anew: days of which nothing stored is to be used.
@@ -232,7 +232,7 @@ def days_tested(
 
 
 def _days_to_read(wanted: Mapping[date, tuple[int, int]], stored: Stored | None, anew: Collection[date]) -> set[date]:
-    """Days that are read: of those that are wanted the whole of what is stored."""
+    """Days that are read: all that is stored of the requested ones."""
     if stored is None:
         return set()
     near = {day - n * DAY for day in wanted for n in range(REACH_DAYS + 1)}

@@ -101,7 +101,7 @@ def _hours_since_1970(since: datetime, until: datetime) -> tuple[int, int]:
 
 
 def needed(block: pl.LazyFrame) -> pl.DataFrame:
-    """Columns of a block that say something: those that stand in for tensor activity only where it is unknown."""
+    """Columns of a block with values: those that replace tensor activity only where it is unknown."""
     rows = block.select(*PLACE, *MEASURED).collect()
     tensor = rows["tensor_active"]
     unknown = [name for name in MEANT if rows[name].null_count() == rows.height]

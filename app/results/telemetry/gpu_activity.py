@@ -1,7 +1,7 @@
 """What GPUs did: samples of the warehouse, day by day, as intervals of activity, and as sums by attempt and by user.
 
 Where samples are gone, or only hourly roll-ups were ever loaded, an hour that a roll-up covers is read as one sample.
-An hour in which an attempt started or ended is then nobody's: its time is unattributed.
+An hour in which an attempt started or ended is then unattributed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _by_user(users: pl.DataFrame) -> pl.DataFrame:
 
 
 def _readings(rules: Rules) -> tuple[SampledMetric, SampledMetric]:
-    """How samples are read, and how days are on which hours stand for samples."""
+    """How samples are read, and how days are on which hours replace samples."""
     idle = _idle(rules)
     share = pl.coalesce(1 - pl.col(ACTIVE_SHARE), idle.cast(pl.Float64))
     return SampledMetric(RESOLUTION, idle), SampledMetric({**RESOLUTION, HOURLY: 1}, share, idle_parts=RATIO_PARTS)
@@ -166,7 +166,7 @@ def _alike(sums: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
 
 
 def _in_units(days: list[pl.DataFrame], by: list[str], reading: SampledMetric) -> pl.DataFrame:
-    """Sums of all days in seconds and units; what no sample told is null."""
+    """Sums of all days in seconds and units; null where no sample has a value."""
     columns = days[0].columns
     sums = in_units(added_up([day.select(columns) for day in days], by), reading)
     sums = sums.rename({"power_w_s": "power_s", "power_w_sum": "energy_j"}).with_columns(
@@ -227,7 +227,7 @@ def _rows_by_day(
 def read_of_day(day: object, window: Window) -> tuple[datetime, datetime] | None:
     """From when to when samples of a day are read for a window: whole hours, one more than the window has before it.
 
-    A sample, or an hour, may begin before the window and tell of it.
+    A sample, or an hour, may begin before the window and reach into it.
     """
     begin = day_begin(day)
     since = window.since - timedelta(seconds=LONGEST_S)

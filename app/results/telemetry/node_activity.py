@@ -44,7 +44,7 @@ class NodeActivity:
 
 
 def attempt_rows(found: pl.DataFrame | None, owners: pl.DataFrame) -> pl.DataFrame | None:
-    """Rows of the table `attempt_node_activity`; None where no sample tells anything.
+    """Rows of the table `attempt_node_activity`; None where there is no usable sample.
 
     Args:
         found: what attempts did: `NodeActivity.owners`.
@@ -137,7 +137,7 @@ def samples_of_days(
     metrics: tuple[str, ...] = (),
     hours: int = 24,
 ) -> Iterator[tuple[date, pl.DataFrame]]:
-    """Samples that may tell of the window, a day or a part of its nodes at a time.
+    """Samples that may concern the window, a day or a part of its nodes at a time.
 
     Args:
         reader: where samples are.

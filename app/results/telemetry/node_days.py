@@ -71,7 +71,7 @@ class StoredDays:
         """`NodeActivity.nodes`, None where there are no samples; and the queries behind it.
 
         Args:
-            who: who was where; asked only where samples have to be read.
+            who: which attempts were on which nodes; called only where samples have to be read.
             metrics: of these metrics only; all if none is named.
         """
         sums = RunningDaySums(list(SERIES))
@@ -177,14 +177,14 @@ def parts_of_days(
     after: tuple[date, int] | None,
     metrics: tuple[str, ...] = (),
 ) -> Iterator[tuple[date, DayParts]]:
-    """What samples of days within a window tell, by day or by part of a day's nodes.
+    """Sums of the samples of days within a window, by day or by part of a day's nodes.
 
     Args:
         reader: the warehouse.
         window: cluster and time.
         days: UTC days in a row with how many samples they have, the last one first.
         who: who was where.
-        after: the next day with samples, of which nothing is told: a sample is valid up to the next one.
+        after: the next day with samples, which is not in the result: a sample is valid up to the next one.
         metrics: of these metrics only; all if none is named.
     """
     which: deque[date | None] = deque()

@@ -48,7 +48,7 @@ def known(source: RowSource, cluster: str, *, observed: bool = True) -> Known:
     Args:
         source: where rows are read.
         cluster: which one.
-        observed: whether anything was observed that somebody may have held; else no attempt is read.
+        observed: whether there are observations of anything that an attempt may have held; else no attempt is read.
     """
     computed = source.query("computed", cluster=cluster).row(0, named=True)
     rules = rules_of(computed)

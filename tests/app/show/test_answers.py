@@ -158,7 +158,7 @@ def test_drain_is_advised_from_three_failures_for_the_costliest() -> None:
 def test_advice_reports_the_unobserved_part_of_the_cost() -> None:
     nothing = advice.drain(failures(*times(3, "n1", None, None)))
     assert nothing is not None
-    assert "n1 interrupted 3 attempts, what that cost cannot be told." in nothing[0]
+    assert "n1 interrupted 3 attempts, at unknown cost." in nothing[0]
     assert nothing[1].endswith("Reason='trackside: 3 interruptions'")
     part = advice.drain(failures(*times(2, "n1", 3600.0), *times(1, "n1", None)))
     assert part is not None
