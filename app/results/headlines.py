@@ -47,7 +47,7 @@ class Headline:
         ci_low: lower end of the 95 % confidence interval.
         ci_high: upper end; None with a `ci_low` means no upper limit.
         evidence: shares of the denominator by kind: log, telemetry, accounting, assumed.
-        note: what a reader must know.
+        note: the note on the number.
         show: the command that shows where it comes from.
         gpus: job size that it is scaled to; None where it is not.
         min_run_s: time that runs had GPUs for at least, to be in it.

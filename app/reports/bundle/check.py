@@ -124,7 +124,7 @@ def _again(folder: Path, names: list[str], place: Path, progress: Callable[[str]
 
 
 def _refuse_unknown_inputs(names: list[str]) -> None:
-    """Without rows that it does not know, this version would find other numbers and blame the bundle."""
+    """Without the rows that it cannot read, this version would find other numbers and blame the bundle."""
     known = {f"{INPUTS}/{file_name(table)}" for table in TABLES}
     strange = sorted(each for each in names if each.startswith(f"{INPUTS}/") and each not in known)
     if strange:

@@ -41,7 +41,7 @@ def claims_files(path: Path | None, names: Pseudonyms, known: dict[str, set[str]
 
     Args:
         path: the claims file; None: the vendor's headlines.
-        names: gives pseudonyms; it must know the patterns already.
+        names: gives pseudonyms; it must have the patterns already.
         known: names by kind, to be replaced in texts.
 
     Raises:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.reports.schedule.plan import ReportPlan
 
 _DAYS: Final = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
-_ANY: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - its fields are read, no time is asked of it
+_ANY: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - only its fields are read
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class PublishedRate(ReportPart):
     model_config = ConfigDict(serialize_by_alias=True)
 
     reference: str
-    like_with_like: bool = Field(description="whether failures are counted alike; if not, the note says what differs")
+    like_with_like: bool = Field(description="whether failures are counted alike; if not, the note has the difference")
     class_: str = Field(alias="class", description="of our failures that are compared")
     size: str = Field(description="of our jobs that are compared")
     n_failures: int

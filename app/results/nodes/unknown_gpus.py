@@ -1,4 +1,4 @@
-"""Attempts whose GPUs accounting does not record: how many there are, and what the reader of a number must know."""
+"""Attempts whose GPUs accounting does not record: how many there are, and the note on numbers."""
 
 from __future__ import annotations
 
