@@ -39,7 +39,7 @@ METRIC: Final = "metric"
 """The column with names of metrics: people read their titles."""
 
 CARRIED: Final = {"/node": ("category", "cause")}
-"""Filters that go along to a page, so that it says what led there."""
+"""Filters that go along to a page, so that it shows the path there."""
 
 BESIDE: Final = {"/gpu-time": ("category",)}
 """Columns of the same row that go along to a page."""
@@ -118,7 +118,7 @@ def answer_table(
 
 
 def linked(column: str, dimension: str, leads: Leads = PAGES) -> bool:
-    """Whether the cells of a column are links for whoever asks: a click on them goes elsewhere."""
+    """Whether the cells of a column are links for the current viewer: a click on them goes elsewhere."""
     target = leads.get(_held(column, dimension))
     return target is not None and open_pages.is_open(target[0])
 
@@ -175,7 +175,7 @@ _NOT_ONE: Final = re.compile(r"^\(|^$|, ")
 
 
 def _shown(key: str, *, linked: bool, swatch: bool) -> dict[str, str]:
-    """What `Cell` is told of a column with links or colours; nothing where a plain text does."""
+    """Parameters of `Cell` for a column with links or colours; none where a plain text does."""
     return ({"href": f"{key}__href"} if linked else {}) | ({"swatch": f"{key}__colour"} if swatch else {})
 
 

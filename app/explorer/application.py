@@ -182,22 +182,22 @@ class Explorer:
 
     @property
     def answers(self) -> AnswerCache:
-        """The answers that whoever asks now may see."""
+        """The answers that the current viewer may see."""
         return gate.answers_for(self._answers)
 
     @property
     def options(self) -> str:
-        """What commands of pages need, for whoever asks now: viewers see no paths of the server."""
+        """What commands of pages need, for the current viewer: viewers see no paths of the server."""
         return self._options if people.current().role >= people.Role.OPERATOR else ""
 
     @property
     def allows_sql(self) -> bool:
-        """Whether whoever asks now may run their own SELECTs."""
+        """Whether the current viewer may run their own SELECTs."""
         return self._sql and people.current().sees_all
 
     @property
     def corrector(self) -> Corrector | None:
-        """What makes corrections, if whoever asks now may make them."""
+        """What makes corrections, if the current viewer may make them."""
         return self._corrector if people.current().role >= people.Role.OPERATOR else None
 
     @panics.as_errors()
@@ -240,7 +240,7 @@ def page(
         explorer: its data.
         path: the page.
         search: the address's parameters.
-        at_once: whether sections are there; else the browser asks for each.
+        at_once: whether sections are there; else the browser requests each.
         page_url: the whole address, as the browser has it.
     """
     navigation, filters, contents, title = _page(explorer, path, search, at_once=at_once, page_url=page_url)
@@ -290,12 +290,12 @@ def _page(
 
 
 def _by_logs(explorer: Explorer, path: str, search: str | None) -> Component | None:
-    """What an address shows of runs that only their logs know."""
+    """What an address shows of runs with logs only."""
     try:
         return log_pages.instead(explorer, path, search, computed=not explorer.waits())
     except UsageError as error:
         return messages.cannot(error, path)
-    except WarehouseError:  # the page itself says what is the matter with the warehouse
+    except WarehouseError:  # the page itself shows what is wrong with the warehouse
         return None
 
 

@@ -73,7 +73,7 @@ def code(text: str, *, language: str = "bash") -> Component:
 
 
 def verdict_badge(verdict: str, target: str = "", *, word_shown: str = "") -> Component:
-    """A verdict as icon, word and colour; `word_shown` is the word where it says more, such as "refuted as read"."""
+    """A verdict as icon, word and colour; `word_shown` is a more specific word, such as "refuted as read"."""
     picture, colour, word = palette.VERDICTS[verdict]
     word = word_shown or word
     made: Component = dmc.Badge(
@@ -331,7 +331,7 @@ NARROWEST: Final = 70
 
 
 def _flexible(definition: dict[str, Any]) -> dict[str, Any]:
-    """A column that takes its share of a table's width, by the width that it asks for.
+    """A column that takes its share of a table's width, by the width that it requests.
 
     The table lays columns out by their shares while it draws, however narrow or hidden it still is. Columns that were
     fitted afterwards were drawn twice, and on a slow machine fitted to a table that had no width yet.
@@ -413,7 +413,7 @@ EXPORTED: Final[Mapping[str, str]] = {
 
 
 def unit_of_file(heading: str, unit: str) -> dict[str, str]:
-    """What `context` of a column tells `grid.js` of its unit in a file; nothing where the heading has it.
+    """The `context` of a column with its unit in a file, for `grid.js`; nothing where the heading has it.
 
     >>> unit_of_file("Every", "seconds"), unit_of_file("cost GPU-h", "gpu_h"), unit_of_file("Runs", "count")
     ({'unit': 's'}, {}, {})

@@ -339,7 +339,7 @@ def make(data: PageData, kind: str, word: str) -> Component:
 
 
 def _refusal(data: PageData) -> str:
-    """Why whoever asks now may not correct; empty where they may."""
+    """Why the current viewer may not correct; empty where they may."""
     if people.current().role < Role.OPERATOR:
         return REFUSED
     return OFF if data.corrector is None else ""

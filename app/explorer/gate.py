@@ -48,7 +48,7 @@ class NotYoursError(UsageError):
 
 
 def answers_for(whole: AnswerCache) -> AnswerCache:
-    """The answers that whoever asks now may see."""
+    """The answers that the current viewer may see."""
     person = people.current()
     return whole if person.sees_all else OwnAnswers(whole, person)
 
@@ -201,7 +201,7 @@ def rows_of(rows: pl.DataFrame, by: str, viewer: Person, own: Set[str], *, of_ru
     Args:
         rows: of an answer.
         by: what it is split by.
-        viewer: who asks.
+        viewer: the person of the request.
         own: ids of the runs that they may see.
         of_run: the answer is about one own run.
 
@@ -242,7 +242,7 @@ OF_NO_PERSON: Final = frozenset(
 """Splits whose rows are sums over everybody's runs."""
 
 PERSONAL: Final = frozenset({"name", "job_id", "display_id", "attempt", "submit_line", "actor", "author"})
-"""Columns that may say whose a row is; with one of them, rows of everybody are shown to nobody."""
+"""Columns that may name the owner of a row; with one of them, rows of other owners are not shown."""
 
 RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(filters.situation): _of_everyone,

@@ -1,4 +1,4 @@
-"""The callbacks of sections: ask for one, stop one, ask for it again; and what was sent of them, to be sent again."""
+"""The callbacks of sections: load one, stop one, load it again; and their last contents, to be sent again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def register(made: Dash, explorer: Addresses) -> None:
 
 
 def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:
-    """The contents of a section of the page that the browser has asked for."""
+    """The contents of a section of the page that the browser requests."""
     _saw(asked, name)
     page = pages().get(str(asked.get("path")))
     if page is None or page.sections is None:
@@ -123,7 +123,7 @@ def _version(explorer: Addresses) -> tuple[str, Configured]:
 
 
 def _section_request(body: Any) -> tuple[dict[str, str], str] | None:
-    """What the callback of a section is asked, and the section's name; None of a request of any other form.
+    """The arguments of a section's callback, and the section's name; None of a request of any other form.
 
     The name must be the same wherever the request has it: the callback takes it from the state, and Dash names in its
     answer the output that the request names.

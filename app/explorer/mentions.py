@@ -23,7 +23,7 @@ _OTHERS: Final = {"trackside show runs": "/runs", "trackside status": "/quality"
 
 
 def mentions(text: str, options: str, link: Callable[..., str]) -> list[Component | str]:
-    """The text in parts: what stands between backticks as a link where a page shows it, else as code.
+    """The text in parts: text between backticks as a link where a page shows it, else as code.
 
     A text with a single backtick, as a name may have one, stays as it is.
 
@@ -56,7 +56,7 @@ def _mention(command: str, options: str, link: Callable[..., str]) -> Component:
 
 
 def _link(path: str, link: Callable[..., str], anchor: str = "", **params: str) -> Component:
-    """A link by the name of the page; its name alone where whoever asks may not open it."""
+    """A link by the name of the page; its name alone where the current viewer may not open it."""
     name = pages()[path].name
     if not open_pages.is_open(path):
         return html.Span(name)

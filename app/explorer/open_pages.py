@@ -1,4 +1,4 @@
-"""Which pages are for whoever asks now."""
+"""Which pages the current viewer may open."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ PAGES: Final = frozenset(
 
 
 def is_open(path: str) -> bool:
-    """Whether a page is for whoever asks now."""
+    """Whether the current viewer may open a page."""
     return people.current().sees_all or path in PAGES

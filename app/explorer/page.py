@@ -29,15 +29,15 @@ class PageData(Protocol):
 
     @property
     def answers(self) -> AnswerCache:
-        """The answers that whoever asks now may see."""
+        """The answers that the current viewer may see."""
 
     @property
     def allows_sql(self) -> bool:
-        """Whether whoever asks now may run their own SELECTs."""
+        """Whether the current viewer may run their own SELECTs."""
 
     @property
     def corrector(self) -> Corrector | None:
-        """What makes corrections, if whoever asks now may make them."""
+        """What makes corrections, if the current viewer may make them."""
 
 
 class Addresses(PageData, Protocol):
@@ -49,11 +49,11 @@ class Addresses(PageData, Protocol):
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page that is asked for and shown by itself: a slow one keeps no other waiting, and can be stopped.
+    """A part of a page that is loaded and shown by itself: a slow one delays no other, and can be stopped.
 
     Attributes:
         name: its anchor, one of its page.
-        title: what is said to be loading, and what failed.
+        title: its name while it loads, and where it failed.
         gather: from the answers and a checked address to what the section shows.
         layout: from that to its contents.
         span: columns of twelve that it takes on a wide screen.

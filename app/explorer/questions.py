@@ -52,17 +52,17 @@ class Asked:
 
     Attributes:
         question: its name in `trackside show`, or a metric's.
-        by: what it is split by where the address does not say; empty: its own default.
+        by: what it is split by where the address has nothing; empty: its own default.
         title: of the section; empty: the question's summary.
         figure: drawn above the table from the rows that are shown, or from those that the answer has for figures; None,
             or a figure that is None: nothing.
         undrawn: rows that the figure leaves out, in words; None: the figure has such a text itself.
-        run: the parameter of the address with the run that it is asked about; empty: it is asked about all.
-        name: the anchor of the section; needed where a page asks one question twice.
+        run: the parameter of the address with the run that it is about; empty: it is about all.
+        name: the anchor of the section; needed where a page has one question twice.
         span: columns of twelve that it takes on a wide screen.
         chosen: whether people can split it by something else.
         days: of a longer window only so many last days are read, since it reads samples or every attempt; 0: all of it.
-        runs: named query with the ids of the runs that it is asked about where no filter is chosen; empty: all.
+        runs: named query with the ids of the runs that it is about where no filter is chosen; empty: all.
         most: so many of these at most, in the query's order; 0: all of them.
         only: the section's text where it is not about all runs, with `{most}` in the place of their number.
         ignores: filters of the page that are not about this section.
@@ -128,8 +128,8 @@ class Shown:
         total: how many rows there are to show.
         narrowed: whether filters of the address kept some rows only.
         beside: filters that these rows have no column for.
-        asked_of: filters that it was asked with, so that it has no other rows at all.
-        of_some: whether it was asked about some runs only, so that others have no row.
+        asked_of: filters that the question was narrowed by, so that it has no other rows at all.
+        of_some: whether it is about some runs only, so that others have no row.
         instead: the text where there are no rows, not because of the filters.
         drawn: rows of the answer that figures are made of; None: those that are shown.
     """

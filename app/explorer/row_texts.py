@@ -1,4 +1,4 @@
-"""Texts made of rows by Python, one by one, in the thread that asks."""
+"""Texts made of rows by Python, one by one, in the thread of the request."""
 
 from __future__ import annotations
 

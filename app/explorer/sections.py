@@ -26,7 +26,7 @@ logger = logging.getLogger("trackside.explorer")
 
 
 def waiting(above: Component, page: ExplorerPage, view: View, search: str) -> Component:
-    """A page whose sections are asked for once the browser has it."""
+    """A page whose sections are loaded once the browser has it."""
     sections = sections_of(page, view)
     return _page(above, sections, [[_ask(each, page, search), _shell(each, _loading(each, view))] for each in sections])
 
@@ -38,7 +38,7 @@ def at_once(above: Component, page: ExplorerPage, data: PageData, view: View) ->
 
 
 def none(above: Component) -> Component:
-    """The same page with nothing below what stands above its sections."""
+    """The same page with nothing below the part above its sections."""
     return _page(above, (), ())
 
 
@@ -129,6 +129,6 @@ def _message(section: Section, text: str, *more: Component) -> Component:
 
 def _again(section: Section) -> Component:
     made: Component = dmc.Button(
-        "Ask again", id={"type": "again", "name": section.name}, size="compact-sm", variant="default"
+        "Load again", id={"type": "again", "name": section.name}, size="compact-sm", variant="default"
     )
     return made

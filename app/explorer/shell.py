@@ -278,7 +278,7 @@ def _copy_link(shown: View, page_url: str) -> Component | None:
 
 
 VERSION: Final = "data_version"
-"""The parameter of a copied address that says which data it was copied from."""
+"""The parameter of a copied address with the version of its data."""
 
 
 def _of_other_data(shown: View) -> Component | None:

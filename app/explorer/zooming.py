@@ -44,7 +44,7 @@ def steps_of(explorer: log_pages.LogPageData, search: str, shown: Mapping[str, A
     Args:
         explorer: the data.
         search: the address's parameters.
-        shown: what plotly says of the axes: a range of times, or that all is shown again.
+        shown: plotly's report of the axes: a range of times, or that all is shown again.
     """
     whole = bool(shown.get("xaxis.autorange"))
     part = None if whole else _range(shown)

@@ -271,7 +271,7 @@ def _time(us: pl.Expr) -> pl.Expr:
 
 
 def _of_segment(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """What the tooltip of a segment says beside its category: share, attempt and length, from, to."""
+    """The tooltip of a segment beside its category: share, attempt and length, from, to."""
     length = headline_text.days((row["ended_at"] - row["started_at"]).total_seconds())
     part = "" if row["share"] > 0.9995 else f", {headline_text.share(row['share'])} of it"
     began, ended = (headline_text.moment(row[end]) for end in ("started_at", "ended_at"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 FEWEST: Final = 5
-"""Interruptions from which on a curve is drawn: one of fewer steps says nothing about ages."""
+"""Least interruptions for a curve: one of fewer steps shows nothing about ages."""
 
 THIN: Final = 10
 """Attempts under observation below which a curve is dotted: one more interruption would change it much."""

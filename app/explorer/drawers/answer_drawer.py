@@ -123,7 +123,7 @@ def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | 
 
 
 def _label(answer: Answer, part: str, column: str) -> str:
-    """What a part of a number is called: as the table calls a column that is named otherwise, for it says of what."""
+    """The heading of a part of a number: the table's where it differs from the part's name, which is more exact."""
     if part != column and column in answer.columns:
         return answer.columns[column][0]
     return PARTS.get(part) or _in_words(part)

@@ -72,7 +72,7 @@ def instead(explorer: LogPageData, path: str, search: str | None, *, computed: b
         explorer: the data.
         path: of the address.
         search: its parameters.
-        computed: whether other numbers are there: then the list has to be asked for.
+        computed: whether other numbers are there: then the list is shown on request only.
     """
     if not people.current().sees_all:
         return None

@@ -119,7 +119,7 @@ SLOW = 1.2
 
 
 def slow_words(rows: pl.DataFrame) -> str:
-    """Where kept steps took longer than usual for a while, in words; that nothing did is said, too.
+    """Where kept steps took longer than usual for a while, in words, also where none did.
 
     Args:
         rows: `app.results.runs.runs.run_steps`.

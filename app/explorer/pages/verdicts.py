@@ -122,7 +122,7 @@ def _claim(each: Judged, view: View) -> Component:
 
 
 def _corrections(data: PageData, view: View) -> tuple[list[Correction], bool]:
-    """All corrections, and whether whoever asks now may see the numbers without them."""
+    """All corrections, and whether the current viewer may see the numbers without them."""
     return data.answers.ask(corrections, view.window.cluster), data.corrector is not None
 
 
@@ -169,7 +169,7 @@ def _state(each: Correction) -> str:
 
 
 def _correct(data: PageData, view: View) -> list[str] | None:
-    """Ids of the corrections in force; None where whoever asks now can make none."""
+    """Ids of the corrections in force; None where the current viewer can make none."""
     if data.corrector is None:
         return None
     return [each.id for each in data.answers.ask(corrections, view.window.cluster) if each.counts]

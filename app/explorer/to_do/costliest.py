@@ -36,11 +36,11 @@ COSTLIEST = 12
 """Rows of the table of costs."""
 
 ADVISED = 3
-"""Of these, the first for which it is said what to do."""
+"""Number of first causes that get advice."""
 
 
 class ToDo(NamedTuple):
-    """What a person can do about a cost: in words, and the page that says more."""
+    """What a person can do about a cost: in words, and the page with more about it."""
 
     words: str
     path: str
@@ -196,7 +196,7 @@ def to_do(category: str, cause: str | None) -> ToDo | None:
 
 
 def _advice(spent: pl.DataFrame, view: View) -> Component | None:
-    """What to do about the first causes, each kind of advice once, as far as its page is open to whoever asks."""
+    """What to do about the first causes, each kind of advice once, as far as the current viewer may open its page."""
     names_of: dict[ToDo, list[str]] = {}
     for row in spent.head(ADVISED).to_dicts():
         advised = to_do(row["category"], row["cause"])
