@@ -132,7 +132,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     [(1, 0, 5), (2, 2, b'hi')]
 
     Raises:
-        WireError: it is no message.
+        WireError: the bytes are no message.
     """
     at, size = 0, len(data)
     while at < size:
@@ -186,7 +186,7 @@ def text_of(value: Value) -> str:
     """A text field.
 
     Raises:
-        WireError: it is no text.
+        WireError: the field is no text.
     """
     try:
         return value.decode() if isinstance(value, bytes) else str(value)
@@ -198,7 +198,7 @@ def message_of(value: Value) -> bytes:
     """A field that is a message.
 
     Raises:
-        WireError: it is a number.
+        WireError: the field is a number.
     """
     if isinstance(value, bytes):
         return value

@@ -1,7 +1,7 @@
-"""Steps of a run log as columns: what a reader of another format may pass on instead of a line for each.
+"""Steps of a run log as columns: readers of other formats may pass these on instead of one line per step.
 
 Columns: `step`, `t` (seconds since 1970), `duration_s`, `tokens`, `loss` (as in a `step` line), and `line`: the number
-of the line of the log that the step was made of. They are of the session of the `run` line before them.
+of the log line from which the step was made. They belong to the session of the `run` line before them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def lines_of(steps: pl.DataFrame) -> bytes:
 
 
 def are_plain(steps: pl.DataFrame) -> bool:
-    """Whether each is a step as the format of run logs has it: numbers that are none, or below zero, are not."""
+    """Whether all rows are valid steps of a run log: times, numbers and amounts are within their bounds."""
     t, step = pl.col("t"), pl.col("step")
     amounts = (
         pl.col(name).fill_null(0).is_between(0, float("inf"), closed="left") for name in ("duration_s", "tokens")

@@ -1,4 +1,4 @@
-"""Ends of logs that were read while they were written: a line is not cut once it is whole."""
+"""Ends of logs that were read while they were written: a line stored as cut is dropped once the log has all of it."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class CutLines:
 
     @staticmethod
     def _beginning(cut: str) -> bytes:
-        """What is searched for; a colour that was cut is whole by now, and left out of the text."""
+        """The bytes to search for, up to a colour that was cut: by now it is whole, and is removed from the text."""
         return b"\n" + cut.partition("\x1b")[0].encode()
 
     def goes_on(self, cut: str) -> bool:
-        """Whether the text has a line that begins as a cut one: if it still ends there, it is refused once more."""
+        """Whether the text has a line that begins like a cut one; if it still ends there, it is refused again."""
         return cut in self._found
 
 
 @dataclass
 class CutRecords(CutLines):
-    """The same of a binary log, whose cut end was stored as `bytes 17-23`: it goes on where the log has more bytes."""
+    """The same for a binary log, whose cut end was stored as `bytes 17-23`: it goes on if the log has more bytes."""
 
     _size: int = 0
 

@@ -39,8 +39,8 @@ _HUGGING_FACE: Final[Mapping[str, tuple[str, ...]]] = {
     "shared_experts": ("n_shared_experts",),
     "expert_ffn_hidden": ("moe_intermediate_size",),
 }
-"""Facts by the keys of a `config.json`. What it says of sequence length and data type is what the model can do, and
-not how it is trained: neither is read."""
+"""Facts by the keys of a `config.json`. Its sequence length and data type describe the model's abilities, and
+not its training: neither is read."""
 
 _PARAMS_JSON: Final[Mapping[str, tuple[str, ...]]] = {
     "layers": ("n_layers",),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ingest.runlog.text_format import TextFormat
 
 _OF_WANDB: Final = re.compile(r"(^|/)(offline-)?run-\d{8}_\d{6}-[^/]*/")
-"""W&B's folder of a run: what the program printed is in it once more."""
+"""W&B's folder of a run; it has a second copy of the program's output."""
 
 NO_LOGS: Final = frozenset({".git", "__pycache__", "node_modules", "site-packages"})
 """Folders of code that often lie beside logs: looking for steps in a virtual environment takes a minute."""
@@ -32,7 +32,7 @@ RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
 """Endings of the names of run logs."""
 
 SHOWN: Final = 3
-"""Files that a message names of those that are passed over for one reason."""
+"""Files that a message names for each reason of passing files over."""
 
 
 @dataclass
@@ -66,8 +66,8 @@ def logs_below(
     """The same names, but for a folder the logs below it, in the order of their names.
 
     A file below a folder is a log if its name ends like a run log's (and it is no other JSON), if its contents begin
-    like a format's that is known, or if MLPerf has a line or a text format a step in its first `SEARCHED` bytes. One
-    that may not be read counts as one, too: nobody knows what it is. Folders called as in `NO_LOGS` are passed over,
+    like a known format, or if MLPerf has a line or a text format a step in its first `SEARCHED` bytes. One
+    that may not be read counts as a log, too: its contents are unknown. Folders in `NO_LOGS` are passed over,
     unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. Archives
     are read if they are named: data sets are archives, too. A folder without logs is returned itself, for the message
     that it is none.
@@ -137,7 +137,7 @@ def why_no_log(path: str, name: str, formats: Sequence[TextFormat] = ()) -> str 
     except (DamagedStreamError, TruncatedInputError):
         return None if is_called_one else "damaged packed files"
     except (InputError, OSError):
-        return None  # whoever reads it says why it cannot be read
+        return None  # its reader reports why it cannot be read
 
 
 def _why_no_text(source: Input, name: str, formats: Sequence[TextFormat]) -> str | None:

@@ -1,8 +1,8 @@
-"""Run logs that `serve` and fleets read each cycle: only where something is new. An unchanged file costs a `stat`.
+"""Run logs that `serve` and fleets read each cycle, if they have changed. An unchanged file costs one `stat`.
 
-A file is read again if its size or one of its times is another than when it was read, or if it would be read otherwise:
+A file is read again if its size or one of its times has changed since it was read, or if it would be read differently:
 by another version of Trackside, with other formats, in another zone, for another cluster. What was read is remembered
-in the warehouse (`read_files`), behind the rows: whoever is killed between the two reads it once more. A log that could
+in the warehouse (`read_files`), after the rows: a process killed between the two reads it again. A log that could
 not be used is remembered with the reason, which is reported each time; a fault that may pass (no permission, a time
 that lies ahead) is not, so it is tried again.
 """
@@ -60,13 +60,13 @@ _FINAL: Final = {
 
 _FILES: Final = 64
 _BYTES: Final = 1 << 28
-"""So many files, or bytes of them, are read before it is noted that they were."""
+"""Files, or bytes of them, that are read before they are recorded as read."""
 
 
 class Stamp(NamedTuple):
-    """What is another when a file is: its size, when it was written to, and when its status changed, in nanoseconds.
+    """Values that change with a file: its size, when it was written to, and when its status changed, in nanoseconds.
 
-    The last one also tells of a file that was replaced by one with the times of the old one (`rsync -t`, `mv`).
+    The last one also detects a file that was replaced by one with the times of the old one (`rsync -t`, `mv`).
     """
 
     bytes: int
@@ -117,7 +117,7 @@ def ingest_changed(
 
     Returns:
         A report for each log that was read, and for each unchanged one that could not be used. What is passed over in
-        an archive is not reported: the same would be said in each cycle in which the archive grows.
+        an archive is not reported: the same note would come in each cycle in which the archive grows.
     """
     reading = _reading(version, cluster or cluster_of_jobs(writer), logs)
     before = _read_before(writer, files, reading)
@@ -198,7 +198,7 @@ def _is_of(origin: str, name: str) -> bool:
 
 
 def _is_final(report: LoadReport) -> bool:
-    """Whether reading the same file again gives the same."""
+    """Whether reading the same file again has the same result."""
     if report.parsed is not None:
         return not report.parsed.rejects["reason"].str.contains(AHEAD, literal=True).any()
     return type(report.error).__name__ in _FINAL and AHEAD not in str(report.error)

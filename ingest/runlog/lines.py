@@ -120,7 +120,7 @@ class TimedEvent(msgspec.Struct, tag_field="type", tag="event"):
 
 
 class RejectedLine(msgspec.Struct, tag_field="type", tag="rejected"):
-    """What a log of another format has in this place, and why it cannot be used; no program writes it."""
+    """Content of another format's log at this place, and why it cannot be used; no program writes such a line."""
 
     reason: str
     raw: str = ""
@@ -141,7 +141,7 @@ PARALLEL: Final = (
 """Sizes of the parallel groups."""
 
 IDS: Final = ("wandb_run_id", "pod", "pod_namespace", "pod_uid")
-"""Ids that other systems know a process by."""
+"""Ids of a process in other systems."""
 
 SIZES: Final = (
     "world",
@@ -175,7 +175,7 @@ SIZES: Final = (
 """Facts that are above zero where they are known, those of `MAY_BE_NONE` at least zero."""
 
 MAY_BE_NONE: Final = {"attention_layers", "experts", "shared_experts"}
-"""Of these a model may have none."""
+"""Facts that may be zero: a model may have none of these."""
 
 RECOMPUTED: Final = ("none", "selective", "full")
 """How much of the activations is computed again in the backward pass."""

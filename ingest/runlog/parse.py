@@ -100,7 +100,7 @@ _LINE_OF: Final = re.compile(r'"line":(\d+)')
 
 @dataclass(frozen=True)
 class RunLog:
-    """A run log that was read; its steps are rows only when a day of them is asked for."""
+    """A run log that was read; its steps become rows only when a day of them is requested."""
 
     _log: ParsedLog
     sessions: pl.DataFrame
@@ -202,7 +202,7 @@ def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: ParsedLog, fi
             if log.open and are_plain(block):
                 keep_columns(log, block)
                 continue
-            block = lines_of(block)  # noqa: PLW2901 - each is looked at
+            block = lines_of(block)  # noqa: PLW2901 - each is examined
         log.stated = {} if findings is None else findings.stated  # known once the beginning is read
         lines = block.removesuffix(b"\n").split(b"\n")
         log.first_line = log.first_line or _first_text(block)

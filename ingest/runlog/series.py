@@ -178,7 +178,7 @@ def as_number(value: object) -> float | None:
 
 
 def point(chosen: Mapping[str, float], step: int | None, t: float) -> Point | None:
-    """What `Names.chosen` returned, as a point; None where it tells of no training step.
+    """What `Names.chosen` returned, as a point; None if no value is of a training step.
 
     Args:
         chosen: numbers by meaning.

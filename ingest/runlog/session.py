@@ -124,7 +124,7 @@ def session_row(session: Session) -> dict[str, Any]:
 
 
 def names_of(session: Session) -> dict[str, Any]:
-    """What all its steps and events are named by."""
+    """The names that all its steps and events share."""
     return {name: session.row[name] for name in NAMES}
 
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 MOST_HELD: Final = 1 << 26
-"""Bytes of frames in memory: what is more is moved to a temporary file."""
+"""Bytes of frames in memory: more are moved to a temporary file."""
 
 _Place = tuple[int, int]
-"""Where a frame lies in the file: its first byte, and how many they are."""
+"""Place of a frame in the file: its first byte, and the number of its bytes."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Spool:
             self._put_away()
 
     def frames(self, key: int | None = None) -> Iterator[pl.DataFrame]:
-        """The frames of a key, as often as they are asked for."""
+        """The frames of a key; they can be read any number of times."""
         lacking = {name: pl.lit(None, dtype=kind) for name, kind in self.schema.items()}
         for each in self._frames.get(key, ()):
             frame = each if isinstance(each, pl.DataFrame) else self._read(each)

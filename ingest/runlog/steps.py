@@ -94,10 +94,10 @@ def merge_steps(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_ends(rows: pl.DataFrame) -> pl.DataFrame:
-    """Without rows of no length at the moment when the same step of their run ended: they are that end.
+    """Remove rows of no length at the moment when the same step of their run ended: they repeat that end.
 
     A log that grows may be read in two ways: DeepSpeed prints the end of a step long before the Trainer's first loss
-    shows that the steps can be told by its bar.
+    shows that its bar numbers the steps.
     """
     if not rows["duration_s"].null_count():
         return rows
@@ -117,7 +117,7 @@ def _is_merged(rows: pl.DataFrame) -> bool:
 
 
 def best(rows: pl.DataFrame, key: Iterable[str], latest: str | None = None) -> pl.DataFrame:
-    """One row for each key. Which one does not depend on the order in which they come."""
+    """One row for each key. The choice does not depend on the order of the rows."""
     names = list(key)
     if not rows.select(names).is_duplicated().any():
         return rows.sort(names, nulls_last=True)

@@ -126,7 +126,7 @@ def ingest_files(
 
 
 def _written_at(name: str) -> datetime | None:
-    """When a file was last written to; None where that says nothing of a log (standard input, a pipe)."""
+    """When a file was last written to; None if that has no meaning for a log (standard input, a pipe)."""
     try:
         status = Path(name).stat()
     except OSError:
@@ -135,7 +135,7 @@ def _written_at(name: str) -> datetime | None:
 
 
 def _note(passed_over: PassedOver) -> list[LoadReport]:
-    """What a person is told of files that were passed over, if there are any."""
+    """The note about files that were passed over, if there are any."""
     none = Parsed(SOURCES[0].name, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
     return [Note(passed_over.text, none)] if passed_over.names else []
 
@@ -146,7 +146,7 @@ def _cut(source: Input) -> list[LoadWarning]:
 
 
 def _with_cut(error: InputError, source: Input) -> InputError:
-    """What is wrong with a log; of one that is cut off, that it is."""
+    """The error of a log; for one that is cut off, this is the error."""
     if source.cut is None:
         return error
     n_read = f"only its first {source.n_unpacked:,} bytes could be unpacked"
@@ -154,7 +154,7 @@ def _with_cut(error: InputError, source: Input) -> InputError:
 
 
 def _runs(name: str) -> list[Member]:
-    """The runs of W&B's server that a name stands for; where they cannot be listed, itself with the reason."""
+    """The runs of W&B's server that a name stands for; if they cannot be listed, the name itself with the reason."""
     try:
         return [Member(each, each) for each in live.runs_of(server_of_environment(), name)]
     except (InputError, OptionError, ServerDownError) as error:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_LOGS: Final = 256
 MOST_ROWS: Final = 1_000_000
-"""So many logs are stored in one transaction, or fewer that have so many rows together: these wait in memory."""
+"""Limits of one transaction, by logs and by rows of all its logs: these wait in memory."""
 
 _RUN = ["cluster", "run_id"]
 
@@ -54,7 +54,7 @@ class ReadLog:
 
 
 class _GrownError(RuntimeError):
-    """Of several logs that were loaded before one brings new rows; which one shows when each is stored alone."""
+    """One of several logs that were loaded before has new rows; storing each alone shows which."""
 
 
 def load_in_batches(
@@ -68,7 +68,7 @@ def load_in_batches(
     """Read each log, and store some at a time: the rows are those of one transaction for each.
 
     A log that cannot be read is reported and leaves nothing behind. Where logs cannot be stored together each is stored
-    alone, so that one does not keep the others out. Whoever is killed has the batches before: the rest is read again.
+    alone, so that one does not keep the others out. If the process is killed, only later batches are read again.
 
     Args:
         writer: the warehouse.

@@ -22,7 +22,7 @@ in Rust's syntax. Kinds of lines:
 - `start`: a process starts. `train`: the loop begins, with `first_step` if it records one.
 - `begin`, `end`: an `event` begins or ends (`checkpoint_save`, `checkpoint_load`, `eval`, `init`, ...), with its
   `step`; an `end` with `seconds` needs no `begin`. A `checkpoint_save` that ends is safe (`durable`), unless
-  `durable = false`; a second end, later, says when it is. With `follows = true` an end without a begin began where
+  `durable = false`; a second, later end marks when it is. With `follows = true` an end without a begin began where
   the step or event before it ended.
 - `facts`: facts about the run, by the names of a `run` line.
 - `values`: values of the step whose line came before (of the same writer), on a line of their own.
@@ -137,7 +137,7 @@ class LineKind:
 
 @dataclass(frozen=True)
 class Example:
-    """A line of a log, and what comes of it: the fields of the step, event or facts that it gives."""
+    """A line of a log, and its result: the fields of the step, event or facts."""
 
     text: str
     gives: Mapping[str, Any] = field(default_factory=dict)
@@ -152,11 +152,11 @@ class TextFormat:
         title: a few words for people.
         lines: its kinds of lines; the first that a line is of counts.
         examples: lines with what they give, which a test reads.
-        resumes_aloud: a process that goes on from a checkpoint says so; one that does not begins at step 1.
+        resumes_aloud: a process that goes on from a checkpoint logs it; without such a line it begins at step 1.
         words: texts of which every line that it reads has one; lines without any are passed over quickly.
         us_dates: its dates are written 05/31/2026, the month first.
         position: those of a smaller one are tried first: a log of Megatron-DeepSpeed has steps of both.
-        mistake: what is wrong with it; its logs are recognised, and refused with this. Empty: nothing is known to be.
+        mistake: what is wrong with it; its logs are recognised, and refused with this. Empty: no known mistake.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a format of logs is: how it is recognised, and how its lines become those of a run log."""
+"""Formats of logs: how each is recognised, and how its lines become those of a run log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ingest.runlog.text_format import TextFormat
 
 HEAD: Final = 1 << 16
-"""Bytes at the beginning of a log in which its format must show."""
+"""Bytes at the beginning of a log by which its format must be recognisable."""
 
 SEARCHED: Final = 1 << 24
 """Bytes in which lines between other output are searched: those with a `mark`, and steps of text logs in a folder."""
@@ -106,7 +106,7 @@ class Findings:
     Attributes:
         refused: lines that cannot be used.
         n_duplicates: lines that repeat another one (of another rank, or written twice).
-        warnings: what a person should know.
+        warnings: for the person who loads the log.
         stated: facts for a run log, taken where its `run` lines have none.
     """
 
@@ -131,11 +131,11 @@ class Translation:
         self.lines.setdefault(at, []).append(_encoded(_known(fields) | {"line": at}))
 
     def put_all(self, at: int, several: Iterable[Fields]) -> None:
-        """Write the lines that were made of line `at`, once they are asked for: they may be many more than it."""
+        """Write the lines that were made of line `at`, only as they are requested: they may be many."""
         self.lines.setdefault(at, []).append(several)
 
     def chunks(self) -> Iterator[bytes]:
-        """The run log, what was made of a line at a time."""
+        """The run log; each item has the lines that were made of one line."""
         for at in sorted(self.lines):
             for made in self.lines[at]:
                 if isinstance(made, bytes):

@@ -53,7 +53,7 @@ class _LogField(msgspec.Struct):
 
 
 class _LogApiResponse(msgspec.Struct):
-    """What the interfaces answer with, each in its own place."""
+    """Answers of the interfaces; each has its entries under its own key."""
 
     entries: list[msgspec.Raw] = []
     events: list[msgspec.Raw] = []
@@ -63,7 +63,7 @@ class _LogApiResponse(msgspec.Struct):
 
 
 def lines_of_export(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | None:
-    r"""What reads a log that begins like this as a document of entries; None where it is none.
+    r"""The reader of a document of entries that begins like this; None if it is no such document.
 
     >>> lines_of_export(b'[\n {"textPayload": "step 1", "timestamp": "2026-10-01T08:00:00Z"}') is _lines
     True

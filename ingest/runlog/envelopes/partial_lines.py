@@ -1,11 +1,11 @@
-r"""Lines that containerd or Docker cut at 16 KiB, put together again: those of a program's progress bar are endless.
+r"""Lines that containerd or Docker cut at 16 KiB, put together again: a redrawn progress bar is one long line.
 
     2026-10-01T08:00:00.5Z stdout P the beginning of a line
     2026-10-01T08:00:01.5Z stdout F and its end
 
-Docker's `json-file` marks a piece by nothing but its length, and that its text has no line end. What follows the last
-carriage return of a part goes before the part behind it, of the same stream, with whose time it was complete. The
-number of lines stays, but that a part without an end comes last in its log, as a cut line.
+Docker's `json-file` marks a piece only by its length and the missing line end of its text. The text behind the last
+carriage return of a part is joined to the next part of the same stream, and has the time of that part. The
+number of lines stays the same, but a part without an end comes last in its log, as a cut line.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Piece(NamedTuple):
-    """What is kept of the pieces of a line whose end has not come yet, and what stands before the text of the last."""
+    """Text kept of the pieces of an unfinished line, and the prefix of the last piece."""
 
     before: bytes
     kept: bytes
@@ -67,7 +67,7 @@ _NOTHING: Final = _Piece(b"", b"")
 
 
 class Pieces:
-    """The open lines of a log, of each stream one."""
+    """The unfinished lines of a log, one per stream."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, _Piece] = {}
@@ -78,11 +78,11 @@ class Pieces:
         return bool(self._open)
 
     def whole(self, stream: bytes, before: bytes, text: bytes, *, goes_on: bool) -> bytes:
-        """A line behind the pieces before it; what is to be kept of one that goes on is taken out.
+        """A line joined to the pieces before it; if it goes on, the text behind its last carriage return is kept back.
 
         Args:
-            stream: the program's output that it is of.
-            before: what stands before the text.
+            stream: the output stream of the line.
+            before: the prefix of the text.
             text: the piece, without a line end.
             goes_on: whether it is not the last one of its line.
         """
@@ -104,7 +104,7 @@ def _whole(line: bytes, pieces: Pieces) -> bytes:
 
     Args:
         line: without its end.
-        pieces: gets what is to be kept of it.
+        pieces: receives the text that is kept back.
     """
     match = _LINE.match(line)
     if match is None:

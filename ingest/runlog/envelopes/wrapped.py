@@ -55,7 +55,7 @@ class _OfDocker(msgspec.Struct):
 
 
 def unwrapping(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | None:
-    r"""What takes a log that begins like this out of its objects; None where its lines are none.
+    r"""The function that unwraps a log that begins like this; None if its lines are no such objects.
 
     >>> unwrapping(b'{"log":"iteration 1/ 9\\n","stream":"stdout","time":"2026-10-01T08:00:00Z"}\n') is unwrapped
     True
@@ -88,7 +88,7 @@ def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _line(line: bytes, pieces: Pieces) -> bytes | None:
-    """The text in an object with its time, put together where Docker cut it; None where it has none of both."""
+    """The text in an object with its time, put together where Docker cut it; None if one of them is missing."""
     if not line.startswith(b"{"):
         return None
     found = text_and_time(line)
@@ -112,9 +112,9 @@ def _whole(line: bytes, time: str, pieces: Pieces) -> bytes | None:
 
 
 def _is_piece(text: str, size: int) -> bool:
-    """Whether a text of so many bytes has the length of a piece: each byte of a cut character became a sign of three.
+    """Whether a text has the length of a piece, in bytes: each byte of a cut character became a replacement of three.
 
-    What is longer was put together by a collector, which leaves line ends out: the next line is another.
+    A longer text was put together by a collector, which removes line ends: the next line is a new one.
 
     >>> _is_piece("x" * DOCKERS_PIECE, DOCKERS_PIECE), _is_piece("x" * 20_000, 20_000)
     (True, False)
@@ -132,7 +132,7 @@ def stamped(text: str, time: str) -> bytes:
 
 
 def text_and_time(entry: bytes | msgspec.Raw) -> tuple[str, str] | None:
-    """The text and the time of an object, or of the object within it; None where it has none of both."""
+    """The text and the time of an object, or of the object within it; None if one of them is missing."""
     try:
         text, time = _parts(entry)
     except (msgspec.DecodeError, RecursionError):
@@ -158,7 +158,7 @@ _OF_DOCKER: Final = msgspec.json.Decoder(_OfDocker)
 
 
 def _text(raw: msgspec.Raw) -> str | None:
-    """A text; journald writes one with colours in it as the numbers of its bytes."""
+    """A text; journald writes a text with colours as an array of byte values."""
     value = msgspec.json.decode(raw) if raw else None
     if isinstance(value, list) and value and all(isinstance(each, int) and 0 <= each <= 255 for each in value):
         return bytes(value).decode(errors="replace")

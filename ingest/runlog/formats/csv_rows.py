@@ -24,7 +24,7 @@ def csv_rows(blocks: Iterable[str], findings: Findings) -> Iterator[tuple[int, d
         findings: gets what is refused.
 
     Raises:
-        InputError: it is no CSV further down.
+        InputError: the log is no CSV from some line on.
     """
     header: list[str] | None = None
     first = 1

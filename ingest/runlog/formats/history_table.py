@@ -45,7 +45,7 @@ _LONGEST_ROW: Final = 1 << 20
 """Characters; a row that is longer is taken as damaged."""
 
 _BETWEEN: Final = re.compile(r"[\s,\[\]]*")
-"""What stands between the rows of a list, and around them."""
+"""Characters between the rows of a list, and around them."""
 
 
 def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The status of a Kubeflow TrainJob (`kubectl get trainjob -o json`, or `-o yaml`): how far training says that it is.
+"""The status of a Kubeflow TrainJob (`kubectl get trainjob -o json`, or `-o yaml`): the progress of training.
 
 `status.trainerStatus` (Kubeflow Trainer 2.2 and later) has `progressPercentage`, `estimatedRemainingSeconds`, `metrics`
 and `lastUpdatedTime`: one moment of a run, and no steps. It becomes an event `progress` of the run that the TrainJob

@@ -7,7 +7,7 @@ of the step, in those of v6.0 the ones before it: the first entry has 0, and the
 the block before it. An entry whose step is there already (another rank's, or a line that is written twice) repeats it:
 no step is executed again without a new start. Where only every n-th step is logged, an entry stands for those since the
 one before, and the end of a block for those that follow. Where no step is logged, those of a block (`block_start` to
-`block_stop`) share its time, if both edges say how many they are. `init_start` to `init_stop` is the event `init`,
+`block_stop`) share its time, if both edges record their number. `init_start` to `init_stop` is the event `init`,
 `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which lies the
 official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
 benchmark's name, as the rules of MLPerf fix it, the GPUs' model from the platform where it names one; what no line
@@ -72,7 +72,7 @@ MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Sizes of a benchmark's model, as the rules of MLPerf Training fix it (Llama 3.1: arXiv 2407.21783, table 3).
 
-The parameters are those of all its matrices and norms; the length of a sequence is what a log says.
+The parameters are those of all its matrices and norms; the length of a sequence comes from the log.
 
 A benchmark without sizes is known, and its MFU is not: a LoRA trains few of its parameters."""
 
@@ -87,7 +87,7 @@ MOST_FILLED: Final = 1_000_000
 """Steps of a log that entries may stand for which are not logged themselves: no run of MLPerf has as many."""
 
 _ROUGHLY: Final = 1.1
-"""How much longer than the time that there was steps may seem, whose time is a mean or that of one of them."""
+"""Factor by which steps may seem longer than the time available: theirs is a mean, or the time of one of them."""
 
 _BEGINNINGS: Final = {"cache_clear", "init_start"}
 """Keys that a program logs when it starts."""
@@ -95,13 +95,13 @@ _BEGINNINGS: Final = {"cache_clear", "init_start"}
 _TRAIN_LOSS: Final = "train_loss"
 _LOSSES: Final = {_TRAIN_LOSS, "reduced_train_loss"}
 _SPEEDS: Final = {"throughput", "train_step_time"}
-"""What entries of training have that are no steps: those of benchmarks that log every so many steps."""
+"""Values of training entries that are no steps: benchmarks log these every so many steps."""
 
 _GPU: Final = re.compile(
     r"(?i)(?<![a-z0-9])(?:[abhv]100|[bh][23]00|[ah]800|g[bh][23]00|[ahl]\d0s?|[lt]4|rtx|mi\d{3}[ax]?|gaudi\d?|tpu)"
     "(?![a-z0-9])"
 )
-"""What GPUs, and what other submitters have instead of them, are called; a platform may also be called by its chassis,
+"""Names of GPUs, and of what other submitters use instead; a platform may also have the name of its chassis,
 or be a placeholder."""
 
 _KEY: Final = re.compile(r"(init|eval|run|block)_(start|stop)")
@@ -369,7 +369,7 @@ class _MlperfLog:
             session.facts[entry.key] = entry.value
 
     def _begin(self, at: int, entry: _MlperfEntry) -> None:
-        """The program starts; what it says of itself, and how it counts, is as it was before."""
+        """The program starts; its own facts, and its way of counting, stay as before."""
         before = self.sessions[-1] if self.sessions else _MlperfSession(at, entry.time_ms)
         is_next = before.succeeded_ms is not None and entry.time_ms >= before.succeeded_ms  # else the log is repeated
         trial = before.trial + is_next
@@ -483,7 +483,7 @@ class _MlperfLog:
         self.out.put_all(origin.place, _lines_of(steps, end, length, session.tokens(), losses))
 
     def _block(self, origin: _Origin, session: _MlperfSession, edge: str) -> None:
-        """An edge of a block of training: its begin, or its end, up to which steps may be that no entry is of."""
+        """An edge of a block of training: its begin, or its end, up to which there may be steps without an entry."""
         entry = origin.entry
         began, session.block = session.block, entry if edge == "start" else None
         if edge == "stop" and began is not None:

@@ -93,7 +93,7 @@ def chunks_of_run_log(
 
 
 def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """So much of a log that its format shows, and the rest."""
+    """The beginning of a log, enough to recognise its format, and the rest."""
     rest = iter(chunks)
     head = b""
     for chunk in rest:
@@ -172,7 +172,7 @@ def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, findings: Find
 def _text(
     head: bytes, rest: Iterator[bytes], request: LogRequest, findings: Findings
 ) -> Iterator[bytes | pl.DataFrame]:
-    """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
+    """A log of one of the text formats; of any other only the beginning is passed on, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 
     made = read_text(_chained(head, rest), request, findings)

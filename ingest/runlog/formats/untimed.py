@@ -1,6 +1,6 @@
-"""Logs that have steps and no times: where `--begin` says when they begin, and lengths are known, steps are placed.
+"""Logs that have steps and no times: steps are placed if `--begin` states when they begin and their lengths are known.
 
-Without `--begin` they are refused. The message then says when the file was last written, and what begin would follow
+Without `--begin` they are refused. The message then shows when the file was last written, and the begin that follows
 from that. It is never used: a file that was copied, or written to after its last step, has a later time.
 """
 
@@ -102,10 +102,10 @@ def _took(rows: Sequence[Logged]) -> float | None:
 
 
 def guessed_begin(request: LogRequest, took_s: float | None) -> str:
-    """What the file's own time says of when a log without times began, as more lines of a message; "" if nothing.
+    """The begin of a log without times that follows from the file's own time, as lines of a message; "" if unknown.
 
     Args:
-        request: of that log; nothing is said where it states the begin.
+        request: of that log; "" if it states the begin.
         took_s: seconds from the begin of the log to the end of its last step; None: unknown.
     """
     if request.written_at is None or request.begin is not None:

@@ -15,7 +15,7 @@
                 save(step)
     log.close()
 
-A save that goes on in the background is safe only when somebody says so:
+A save that goes on in the background is safe only once that is confirmed:
 
     with log.checkpoint_async(step) as saving:   # what training waits for
         future = begin_save(step)
@@ -26,12 +26,12 @@ Hugging Face's Trainer and Lightning need no loop of your own:
     Trainer(..., callbacks=[trackside_log.hugging_face(log)])     # transformers
     Trainer(..., callbacks=[trackside_log.lightning(log)])        # lightning, or pytorch_lightning
 
-What ranks compute, and how long they wait for others, tells a slow one; every rank calls `rank_times` for that.
+To find slow ranks, record how long each computes and waits for others: every rank calls `rank_times`.
 
 It is made for training loops: whatever happens to the log (a full disk, a missing folder), it warns once on stderr and
 training goes on. A line is written by one system call, so a killed process leaves at most one cut line. Only rank 0
 writes. The rank comes from RANK or SLURM_PROCID; if neither torchrun nor srun starts your processes, pass `rank=`.
-Where another rank should write (with pipeline parallelism the last one knows the loss), pass `rank=0` there and
+Where another rank should write (with pipeline parallelism the last one has the loss), pass `rank=0` there and
 `rank=1` elsewhere. A loss is turned into a number at the end of the step: one that lies on the GPU makes the step wait
 for it, so leave it out, or set it every so many steps.
 """
@@ -151,8 +151,8 @@ def start(
         world: number of ranks (WORLD_SIZE, SLURM_NTASKS).
 
     Returns:
-        The log. On other ranks than 0 it takes everything and writes nothing, and so it does where something that was
-        told cannot even be made into text; then it says so.
+        The log. On other ranks than 0 it takes everything and writes nothing. So does the log on rank 0 if an
+        argument cannot even be made into text; it then warns.
     """
     stated = dict(locals())
     try:
@@ -220,7 +220,7 @@ def _driver() -> str | None:
 
 
 def _process(stated: dict[str, object]) -> dict[str, object]:
-    """Where this process runs, as told, else by the environment."""
+    """Where this process runs: as stated, else from the environment."""
     slurm_job = os.environ.get("SLURM_JOB_ID")
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
     pods = "KUBERNETES_SERVICE_HOST" in os.environ
@@ -251,7 +251,7 @@ _WIDTHS = (
     "context_parallel",
     "expert_parallel",
 )
-"""Whole numbers that are written only where they are told."""
+"""Whole numbers that are written only if they are stated."""
 
 _IDS = (
     ("wandb_run_id", "WANDB_RUN_ID"),
@@ -287,7 +287,7 @@ def rank_times(
     """Record what this rank computes and how long it waits: every rank calls it, and each node has a file of its own.
 
     Wall time of a step is the same on all ranks, since they wait for the slowest; seconds of computation are not, and
-    tell a slow node from an unevenly cut job (`trackside ingest ranks FILE...`, `trackside show stragglers`).
+    distinguish a slow node from an unevenly cut job (`trackside ingest ranks FILE...`, `trackside show stragglers`).
 
         times = trackside_log.rank_times("logs/ranks", run_id="llama-8b")      # logs/ranks.NODE.jsonl
         for step in range(first, last):
@@ -331,12 +331,12 @@ class Log:
     """A session's log. Every method is safe in a training loop: none raises, except for what your own code raises."""
 
     def __init__(self, path: str | os.PathLike[str] | None, problem: Exception | None = None) -> None:
-        """Open the log; with a `problem` it is said, and nothing is ever written."""
+        """Open the log; a `problem` is reported, and nothing is ever written."""
         self._path: object = path
         self._fd = -1
         self._torn = False
         self._took = math.inf  # the last step; infinite before the first
-        self._warned = path is None and problem is None  # another rank than 0 has nothing to say
+        self._warned = path is None and problem is None  # only rank 0 writes
         if problem is not None:
             self._warn(problem)
         if path is None or problem is not None:
@@ -434,7 +434,7 @@ class Log:
     def event(self, kind: str, step: int | None = None, detail: str | None = None) -> _EventTimer:
         """Time something else than steps: `with log.event("eval"):`. A body that raises has taken its time too.
 
-        Trackside knows init, compile, data (waiting for data), checkpoint_load (with `step`) and eval; other names are
+        Kinds with a meaning: init, compile, data (waiting for data), checkpoint_load (with `step`), eval; others are
         kept as they are.
         """
         return _EventTimer(self, kind, step, detail)
@@ -457,7 +457,7 @@ class Log:
     def _begin_step(self, step: int, begin: float) -> None:
         """Log that a step begins: what is under way when the log is read, or the process killed, is known by that.
 
-        Where steps are short it is left out, for their ends tell nearly the same.
+        Where steps are short it is left out: their ends give nearly the same times.
         """
         whole, began = _whole_number(step), round(begin, 6)
         self.write({"type": "event", "kind": "step_start", "begin": began, "step": whole})
@@ -503,14 +503,14 @@ class Log:
         self.close()
 
     def _warn(self, problem: object) -> None:
-        """Say once what is wrong; a training job's output must not fill with it."""
+        """Warn once what is wrong; a training job's output must not fill with it."""
         if self._warned:
             return
         self._warned = True
         where, what = _safe(self._path), _safe(problem)
         try:
             sys.stderr.write(f"trackside_log: {where}: {what}. Training goes on; the run log will lack lines.\n")
-        except Exception:  # noqa: BLE001 - there is no stderr (any more), or somebody's own: nothing to say it on
+        except Exception:  # noqa: BLE001 - there is no stderr (any more), or a replaced one that raises
             return
 
 
@@ -637,7 +637,7 @@ class _Timer:
         self._clock = time.perf_counter()
 
     def _now(self) -> float:
-        """The time, by the clock that nobody sets."""
+        """The time, by a clock that is never set."""
         return self._began + (time.perf_counter() - self._clock)
 
 
@@ -676,7 +676,7 @@ class _Checkpoint(_Timer):
         self._log.record_checkpoint(self._step, self._began, self._end, self._end if safe else None)
 
     def durable(self) -> None:
-        """Say that the checkpoint is safe now. From any thread; after a body that raised it says nothing."""
+        """Record that the checkpoint is safe now. From any thread; after a body that raised it does nothing."""
         if self._failed:
             return
         now = self._now()
@@ -688,7 +688,7 @@ def hugging_face(log: Log, *, tokens: float | None = None) -> object:
     """A callback for Hugging Face's Trainer: `Trainer(..., callbacks=[trackside_log.hugging_face(log)])`.
 
     It logs optimizer steps, evaluations and saves. A save is timed from the callback before it, and counts as safe when
-    the Trainer says that it is made. `tokens` are those of a step; without it they come from the Trainer, where it
+    the Trainer reports that it is made. `tokens` are those of a step; without it they come from the Trainer, where it
     counts them (include_num_input_tokens_seen).
     """
     base = importlib.import_module("transformers").TrainerCallback
@@ -833,7 +833,7 @@ def _number(value: object) -> float | None:
     if type(value) is int:  # nearly always
         return value
     try:
-        found = float(value)  # type: ignore[arg-type]  # what cannot be a number says so
+        found = float(value)  # type: ignore[arg-type]  # what cannot be a number raises
     except Exception:  # noqa: BLE001 - a tensor's own code, on a device that may be gone
         return None
     return found if math.isfinite(found) else None
@@ -854,7 +854,7 @@ def _whole_number(value: object) -> int | None:
     if type(value) is int:  # nearly always
         return value
     try:
-        return operator.index(value)  # type: ignore[arg-type]  # what is none says so
+        return operator.index(value)  # type: ignore[arg-type]  # what is none raises
     except Exception:  # noqa: BLE001 - as above
         found = _number(value)
         return None if found is None or found != int(found) else int(found)

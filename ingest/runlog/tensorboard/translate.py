@@ -1,7 +1,7 @@
 """An event file as a run log: scalars whose tag has a known meaning are the steps (`ingest.runlog.series`).
 
-A program writes a file for each start, so a file is a session; what it says of a step comes in events of their own,
-one for each tag, and belongs together while the step's number stays. A step number that goes back (a restart from a
+A program writes a file for each start, so a file is a session. The values of a step come in events of their own,
+one for each tag, and belong together while the step's number stays. A step number that goes back (a restart from a
 checkpoint) is the step executed again. The run id is the name of the folder, the node is in the name of the file; the
 job and the model's facts are in no event file, but for the `model_config` that Hugging Face's Trainer writes.
 """
@@ -115,7 +115,7 @@ class _EventLog(RecordLog):
 def run_id(path: str, *, of_trainer: bool = False) -> str:
     """The run that a file belongs to: the last folder with a name of its own, else the file.
 
-    Hugging Face's Trainer makes a folder for each process, below `runs` in the one that it was told.
+    Hugging Face's Trainer makes a folder for each process, below `runs` in its output folder.
 
     >>> run_id("runs/llama-8b/train/events.out.tfevents.1795415966.n1.12.0")
     'llama-8b'

@@ -79,7 +79,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class WandbApi:
-    """A server, and the key of somebody who may read there."""
+    """A server, and a key that may read there."""
 
     url: str
     _key: str
@@ -218,7 +218,7 @@ def server_of_environment(environment: Mapping[str, str] = os.environ) -> WandbA
 
 
 def _is_safe(url: str) -> bool:
-    """Whether what is sent there is read by nobody else."""
+    """Whether others cannot read the requests: they go over TLS, or to this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 
@@ -229,7 +229,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _part(data: Mapping[str, Any], what: str, *names: str) -> dict[str, Any]:
-    """What is inside an answer under these names."""
+    """The part of an answer under these names."""
     part: Any = data
     for name in names:
         part = part.get(name) if isinstance(part, dict) else None

@@ -1,6 +1,6 @@
 """Runs of W&B's server as run logs: `wandb:ENTITY/PROJECT` and `wandb:ENTITY/PROJECT/RUN` in place of a file.
 
-What a run is comes from the same places as from the folder on disk: its configuration, its history, and its
+A run has the same parts as in the folder on disk: its configuration, its history, and its
 environment (`wandb-metadata.json`, which the server keeps). System metrics stay there.
 """
 
@@ -54,7 +54,7 @@ def runs_of(server: WandbApi, name: str) -> list[str]:
     """The names of the runs of a project; of a run itself.
 
     Raises:
-        OptionError, ServerDownError, InputError: as they say.
+        OptionError, ServerDownError, InputError: as of `parts_of` and `WandbApi.runs`.
     """
     entity, project, run = parts_of(name)
     return [name] if run is not None else [f"{PREFIX}{entity}/{project}/{one}" for one in server.runs(entity, project)]
@@ -75,7 +75,7 @@ def read_run(server: WandbApi, name: str, request: LogRequest) -> Iterator[bytes
 
 
 class _LiveLog(WandbLog):
-    """What has been read of a run of the server: what is recorded of it comes first, then its history."""
+    """A run of the server while it is read: first its own record, then its history."""
 
     def __init__(
         self, name: str, facts: Mapping[str, Any], recorded: Mapping[str, Any], metadata: dict[str, Any]

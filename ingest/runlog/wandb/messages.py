@@ -29,7 +29,7 @@ _SHARED_MODE: Final = 67
 
 @dataclass
 class RunMessage:
-    """What a run's own record tells."""
+    """The values of a run's own record."""
 
     run_id: str = ""
     host: str | None = None
@@ -50,7 +50,7 @@ class EnvironmentMessage:
     slurm: dict[str, str] = field(default_factory=dict)
 
     def add(self, more: EnvironmentMessage) -> None:
-        """Add what another part of the record tells."""
+        """Add the values of another part of the record."""
         self.host = more.host or self.host
         self.started = more.started or self.started
         self.gpu_type = more.gpu_type or self.gpu_type

@@ -43,7 +43,7 @@ def _text(value: object) -> str | None:
 
 
 def _moment(value: object) -> float | None:
-    """Seconds since 1970. Old versions write UTC without saying so."""
+    """Seconds since 1970. Old versions write UTC without a zone."""
     try:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:

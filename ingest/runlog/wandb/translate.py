@@ -1,6 +1,6 @@
 """A `.wandb` file as a run log: its history is the steps, its run and environment the `run` line.
 
-A row of the history is a training step where it has a value that means one (`ingest.runlog.series`); its time is
+A row of the history is a training step if one of its values is known to be of one (`ingest.runlog.series`); its time is
 `_timestamp`, the end of the step. The number of the step is a value that counts steps, else W&B's own `_step`, which
 also counts rows that are no steps.
 

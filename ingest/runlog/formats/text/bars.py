@@ -1,4 +1,4 @@
-"""Progress bars: redrawn ones that say nothing new, and the steps that they number, taken together.
+"""Progress bars: redrawn ones that add nothing, and the steps that they number, taken together.
 
 Hugging Face's Trainer draws a bar at each step, again and again, and prints dictionaries that have neither number nor
 time: both come from the bar behind them. `Timeline` takes such records one by one; what is here has the same result.
@@ -31,10 +31,10 @@ MOST_ALONE: Final = 4_096
 
 
 def redrawn() -> pl.Expr:
-    """Which records say nothing that those beside them do not: bars between two others of the same loop.
+    """Which records add nothing to those beside them: bars between two others of the same loop.
 
     Of bars whose steps do not fall, the first behind a line counts (it numbers that), the last one before anything but
-    a line that a bar numbers, and those at the beginning, which tell where a process goes on from.
+    a line that a bar numbers, and those at the beginning, which show where a process goes on from.
 
     The frame has `is_bar` (a bar without a time), `is_numbered` (by the bar behind it), `step` and `total`.
     """
@@ -66,7 +66,7 @@ def drawn_runs(records: pl.DataFrame, form: TextFormat) -> Iterator[tuple[pl.Dat
 
 
 def _aside(form: TextFormat) -> pl.Expr:
-    """Lines that only tell a time, or when a save begins, in full: they change nothing about the steps beside them."""
+    """Lines that only have a time, or when a save begins, in full: they change nothing about the steps beside them."""
     saves = [number for number, line in enumerate(form.lines) if (line.kind, line.event) == ("begin", SAVE)]
     is_save = pl.col("kind").is_in(saves) & pl.col("step").is_not_null()
     return pl.col("at").is_not_null() & (_is_of(form, "time") | is_save)

@@ -19,7 +19,7 @@ BLOCK: Final = 1 << 23
 """Bytes that are read at a time."""
 
 PIECE: Final = 1 << 14
-"""Bytes of lines in which words are searched at once: lines of a piece without one are not even told apart."""
+"""Bytes of lines in which words are searched at once: a piece without one is not even split into lines."""
 
 DENSE: Final = 8
 """Blocks that are read as a whole from one on of which every second line, or every second piece, has a word."""
@@ -43,9 +43,9 @@ STAMP: Final = (
 _LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
 """A stamp with which a line begins."""
 _ZONE: Final = r"(?:Z|[+-]\d{2}:?\d{2})$"
-"""How a stamp ends that says its zone."""
+"""The end of a stamp with a zone."""
 _BAR_AND_MORE: Final = r"(\d+%\|[^|\r]*\| +\d+/\d+ \[[^\]\r]*\])([^\r])"
-"""A progress bar, and what a program that did not know of it wrote behind it."""
+"""A progress bar, and text behind it from another writer."""
 
 
 def lines_in_blocks(chunks: Iterable[bytes], origin: str, words: list[str]) -> Iterator[tuple[pl.DataFrame, bool]]:
@@ -139,8 +139,8 @@ def _each_apart(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines that were written over, and progress bars with something behind them, taken apart.
 
     The stamp of a container or a collector before such a line is of its end: the last part has it, unless it has as
-    many stamps of its own as the first (then lines end with carriage returns alone). A stamp that says its zone goes
-    before one that does not, too.
+    many stamps of its own as the first (then lines end with carriage returns alone). A stamp with a zone goes
+    before one without, too.
     """
     text = pl.col("text").str.strip_chars_end("\r").str.replace_all(_BAR_AND_MORE, "$1\r$2")
     parts = lines.with_columns(text.str.split("\r"), _stamp=text.str.extract(_LEADING)).explode("text")
@@ -159,7 +159,7 @@ def _each_apart(lines: pl.DataFrame) -> pl.DataFrame:
 def drawn_apart(data: bytes, first: int, words: Sequence[str]) -> pl.DataFrame:
     """A block of lines of which many were written over: what `apart` makes of them, all at once.
 
-    Where there are words, only parts with one, the last part, and all parts of the few lines that `apart` looks at.
+    Where there are words, only parts with one, the last part, and all parts of the few lines that `apart` handles.
 
     Args:
         data: the block.

@@ -3,7 +3,7 @@ r"""Lines with two stamps: the one that a collector put before them, and their o
 containerd, Docker, journald and `ts` stamp a line when it reaches them. A program or a forwarder that keeps lines back
 passes many on at once: they all reach the collector at one instant. The program's own stamp is then the time. Its zone
 follows from the collector's stamps where these follow the lines through time: most of both differ by the same quarters
-of an hour, and a little. Where stamps do not come in bursts the collector's counts, which says its zone and is finer.
+of an hour, and a little. Where stamps do not come in bursts the collector's counts, which has a zone and is finer.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def own_times(records: pl.DataFrame, collected: Collected) -> pl.DataFrame:
 
     Returns:
         The records. Where the zone of their own stamps is unknown they keep the collector's time, unless their own
-        says its zone. A line of another kind than a step that has no stamp of its own has no time: it lies between
+        has a zone. A line of another kind than a step that has no stamp of its own has no time: it lies between
         those beside it.
     """
     by_offset = pl.when(pl.col("own") >= _DAY_US).then(pl.col("own") - pl.col("own_offset").cast(pl.Int64) * US)

@@ -1,4 +1,4 @@
-"""Examples of a text format: what its lines give is compared with what the example says that they give."""
+"""Examples of a text format: the values of its lines are compared with those of the example."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _not_one(scanned: FormatScan, count: int) -> str:
 
 
 def mistakes(form: TextFormat) -> Iterator[str]:
-    """Each example of a format that is not as it says: its number, what was expected, and what came."""
+    """Each example of a format that has another result: its number, the expected result, and the actual one."""
     for number, example in enumerate(form.examples, 1):
         for wrong in _mistakes(form, example):
             yield f"example {number}: {wrong}"

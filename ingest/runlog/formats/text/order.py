@@ -1,4 +1,4 @@
-"""Records that are in a log more than once, or not in the order in which they were written, where no time tells.
+"""Records that are in a log more than once, or not in the order in which they were written, and have no times.
 
 A log whose lines have times needs none of this: lines of one step and time are one, and times give the order.
 """
@@ -69,7 +69,7 @@ def _like_the_first(records: pl.DataFrame) -> list[int]:
 
 
 def _like(records: pl.DataFrame, one: Mapping[str, Any]) -> pl.Series:
-    """Which records are of the same line, as far as their most telling columns go."""
+    """Which records are of the same line, by their most distinctive columns."""
     same = (pl.col(name).eq_missing(pl.lit(one[name], dtype=records.schema[name])) for name in _TELLING)
     return records.select(pl.all_horizontal(same)).to_series()
 
@@ -170,7 +170,7 @@ class LineOrder:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether more steps go back than processes started, and often; a bar that is drawn again tells nothing."""
+        """Whether more steps go back than processes started, and often; a redrawn bar does not count."""
         n_back = self._n_back - self._n_starting
         is_often = n_back >= FEWEST_BACK and n_back * OFTEN > self._n_steps
         return is_often and not self.is_timed and not self._is_unknown

@@ -189,7 +189,7 @@ def _in_turn(one: pl.DataFrame, other: pl.DataFrame) -> bool:
     """Whether the steps of two writers are of two runs: most are of one of them alone, and each goes on from its own.
 
     Of one run that alternates between two nodes (an elastic launch) a turn goes on where the other's ended, or from a
-    checkpoint before it. Where it cannot be told they are of one run.
+    checkpoint before it. Where it cannot be determined, they are of one run.
     """
     if 2 * other["step"].is_in(one["step"].unique().implode()).sum() > min(one.height, other.height):
         return False  # ranks that are late

@@ -93,7 +93,7 @@ class _Records(NamedTuple):
     """The records that count, with their times, in the order in which they are read.
 
     Attributes:
-        parts: they, as often as they are asked for.
+        parts: these records; they can be read any number of times.
         is_timed: whether any has a time.
         last_lines: the last line of each writer, where there are several.
         bursts: counts the steps that were stamped at one instant, as the parts are read.
@@ -210,7 +210,7 @@ def _add_driver(timeline: Timeline, version: str | None) -> None:
 
 
 def _report(found: FormatScan, timeline: Timeline, findings: Findings) -> None:
-    """Everything that a person should know."""
+    """Add all warnings about the log."""
     title, counts = found.form.title, timeline.counts
     findings.refused += found.refused
     findings.refused += [
@@ -250,7 +250,7 @@ def _untimed(name: str, found: FormatScan, records: _Records) -> str:
 def _took(found: FormatScan, request: LogRequest) -> float | None:
     """Seconds to the end of the last step of a log without times, as it is placed from any begin on.
 
-    None where it does not say how long steps took, or has times of day: those need the date alone.
+    None if it does not record how long steps took, or has times of day: those need the date alone.
     """
     if request.begin is not None:
         return None

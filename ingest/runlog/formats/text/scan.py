@@ -1,6 +1,6 @@
 r"""The lines of a log that a text format reads, as columns: a block of text at a time, by polars.
 
-Before a pattern looks at it a line is stripped of colours (ANSI escapes), and one that a progress bar has written over
+Before patterns are matched a line is stripped of colours (ANSI escapes), and one that a progress bar has written over
 (carriage returns) is taken apart. A line's time is the first date and time in it; who wrote it (`0:` of srun -l,
 `[rank0]:` of torchrun, `[1,0]<stdout>:` of mpirun, `node01:`) is what stands before its first colon.
 """
@@ -91,7 +91,7 @@ class FormatScan:
     step_lines: StepLineWriter | None = None
 
     def __post_init__(self) -> None:
-        """Its stamps know which records are steps."""
+        """Pass the kinds of records that are steps to the stamps."""
         kinds = frozenset(number for number, line in enumerate(self.form.lines) if line.kind == "step")
         self.stamps.collected = Collected(kinds)
 
@@ -158,7 +158,7 @@ class FormatScan:
 
     @property
     def refused(self) -> list[RefusedLine]:
-        """Damaged lines. They are told apart when they are asked for: most lines of another format look damaged."""
+        """Damaged lines, classified only on request: most lines of another format look damaged."""
         apart = [] if self.step_lines is None else self.step_lines.refused
         damaged = (one for some in self._damaged for one in some.refused(self.form.title))
         return [*self._cut, *self._unread, *apart, *damaged]

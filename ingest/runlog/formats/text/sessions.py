@@ -45,8 +45,8 @@ class TextSession:
         held_until: the latest end of an event.
         elapsed: seconds that the last progress bar of a step had run.
         is_reckoned: its beginning, or that of a progress bar, is not in the log.
-        total_tokens: those of all steps up to the last that says them.
-        total_at: the step that says them.
+        total_tokens: those of all steps up to the last line that records them.
+        total_at: the step of that line.
     """
 
     line: int
@@ -71,7 +71,7 @@ class TextSession:
     total_at: int | None = None
 
     def begin_at(self, moment: int | None) -> None:
-        """It had begun by this time, where it is not known to have begun earlier; and so had its events without one."""
+        """Set an unknown begin of the session, and of its events, to this time."""
         if self.began is None and moment is not None:
             self.began = moment
             for event in self.events:
@@ -88,7 +88,7 @@ class TextSession:
         """Tokens of one step, by those of all steps so far; None: unknown.
 
         Args:
-            total: tokens of all steps up to this one; None: its line does not say.
+            total: tokens of all steps up to this one; None: its line has none.
             step: its number.
             count: steps that its line stands for; more may lie between two lines with a total.
         """
@@ -175,7 +175,7 @@ class StepColumns:
         return {row.pop("session"): row for row in sums.select("session", *known, "printed_steps").to_dicts()}
 
     def frames(self, rows: int) -> Iterator[pl.DataFrame]:
-        """All steps in frames of about so many, as often as they are asked for."""
+        """All steps in frames of about so many; they can be read any number of times."""
         self._put_away()
         return joined(self._whole.frames(), rows)
 

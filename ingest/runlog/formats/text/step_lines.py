@@ -3,7 +3,7 @@
 - `values` lines belong to the line of a step before them, of the same writer: they fill what that does not have.
 - `micro_batch` lines are of a step that goes on. Where lines number their micro-batches, the duration in a line is that
   of one: a step's is the sum of all of its own, where each has a line. Where only some have one, a step has as many
-  times the last one's duration, and is counted as estimated; where its line has a time, that tells its duration.
+  times the last one's duration, and is counted as estimated; where its line has a time, its duration follows from that.
 - `total_hours` are those of all steps so far: a step's duration is what they grew by since the line before.
 """
 
@@ -77,7 +77,7 @@ class StepLineWriter:
     def _with_growth(self, records: pl.DataFrame) -> pl.DataFrame:
         """Records whose steps have the durations that follow from the hours of all steps so far.
 
-        Of the first of a process, and where the hours have too few digits to tell, that is the mean of all so far.
+        Of the first of a process, and where the hours have too few digits, that is the mean of all so far.
         """
         total, number = pl.col("total_hours") * 3_600, pl.col("step")
         steps = records.filter(self._is(self._step) & total.is_not_null() & (number > 0)).select(

@@ -77,7 +77,7 @@ class Timeline:
     pending: list[tuple[LineKind, Mapping[str, Any]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """The log begins when the caller says."""
+        """Start at the stated begin of the log."""
         self.now = self.begin
 
     def take(self, record: Mapping[str, Any]) -> None:
@@ -301,7 +301,7 @@ class Timeline:
         end = self._end_of(record, session)
         length = _length(record)
         count = self._count(session, step, end, length)
-        is_burst = record.get("burst") == []  # its line was kept back: the time since the one before says nothing
+        is_burst = record.get("burst") == []  # its line was kept back: the time since the one before has no meaning
         follows = length is None and session.previous is not None and not is_burst
         if follows and end is not None and session.cursor is not None:
             length = max(end - session.cursor - _held_up_us(session, session.cursor, end), 0) / count

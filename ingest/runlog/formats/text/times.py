@@ -299,7 +299,7 @@ def _since(date: pl.Expr, time: str) -> pl.Expr:
 
 
 def _offset(name: str) -> pl.Expr:
-    """Seconds by which a stamp is ahead of UTC; null where it does not say its zone."""
+    """Seconds by which a stamp is ahead of UTC; null where it has no zone."""
     text = pl.col(name)
     sign = pl.when(text.str.starts_with("-")).then(-1).otherwise(1)
     hours, minutes = (text.str.extract(r"(\d\d):?(\d\d)$", group).cast(pl.Int64) for group in (1, 2))

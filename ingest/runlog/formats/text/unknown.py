@@ -1,4 +1,4 @@
-"""What a person is told about a text of which no format has a step: what was searched, what came near, and a way out.
+"""The message for a text without a step of any format: what was searched, what came near, and a way out.
 
 The way out is an entry for the configuration, made from the line of the log that looks most like a step, and tried on
 it before it is shown.
@@ -38,7 +38,7 @@ def unknown_text(name: str, scans: Sequence[FormatScan], sample: Sample) -> Unre
         sample: lines of the log; the first is there.
     """
     parts = [
-        f"{name}: no log that is known: no line in it is a step of training. It begins with\n"
+        f"{name}: no known log format: no line in it is a step of training. It begins with\n"
         f"  {shorten(sample.first or '')}",
         "Looked for: run logs as the recorder writes them, MLPerf's :::MLLOG, W&B and TensorBoard (or tables "
         "exported from them: _step,_timestamp,... and Wall time,Step,Value), Google's goodput log, "
