@@ -1,1 +1,1 @@
-"""Ranks: what every rank of a training run computed and how long it waited, from files that each node writes."""
+"""Ranks: how long every rank of a training run computed and waited, from files that each node writes."""

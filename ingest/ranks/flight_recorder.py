@@ -1,4 +1,4 @@
-r"""Dumps of PyTorch's NCCL flight recorder, one of each rank: how far it came in the collectives of each group.
+r"""Dumps of PyTorch's NCCL flight recorder, one per rank: how far the rank came in the collectives of each group.
 
     {"version": "2.10",
      "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
@@ -45,7 +45,7 @@ _PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
 _JSON: Final = re.compile(rb'\s*\{\s*"(entries|nccl_comm_state|pg_config|pg_status|version)"\s*:')
 _RANK: Final = re.compile(r"(\d{1,9})(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*")
 _LISTS: Final = ("torch.jit._pickle", "build_")
-"""Functions of typed lists in pickles that C++ writes: a list is what they are called with."""
+"""Functions of typed lists in pickles that C++ writes; they are called with a list."""
 
 _UNPICKLING: Final = (
     pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
@@ -157,7 +157,7 @@ def _measures(dump: _Dump) -> Iterator[tuple[str, float]]:
 
 
 def _label(config: object, name: str) -> tuple[str, int]:
-    """A name of a group that its ranks have in common and no other group has, and how many ranks it has (0: unknown).
+    """A unique name of a group, the same in the dumps of all its ranks, and the number of these (0: unknown).
 
     >>> _label({"name": "3", "desc": "mesh_dp", "ranks": "[0, 8]"}, "3"), _label([0, 1], "0"), _label(None, "5")
     (('mesh_dp 3 (2 ranks, 0 to 8)', 2), ('0 (2 ranks, 0 to 1)', 2), ('5', 0))
@@ -211,7 +211,7 @@ class _PlainValues(pickle.Unpickler):
     """Reads numbers, texts, lists and dictionaries, and refuses whatever would make an object or run code."""
 
     def find_class(self, module: str, name: str) -> Callable[[list[Any]], list[Any]]:
-        """What a pickle may call: the lists of C++, as what they are."""
+        """The only functions that a pickle may call: the typed lists of C++, which become lists."""
         if module == _LISTS[0] and name.startswith(_LISTS[1]):
             return list
         raise pickle.UnpicklingError(f"it refers to {module}.{name}")

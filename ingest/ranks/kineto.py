@@ -63,7 +63,7 @@ def is_kineto(head: bytes) -> bool:
 
 @dataclass
 class _KinetoTrace:
-    """What is kept of a trace; times are microseconds."""
+    """Kernels and steps of a trace; times are microseconds."""
 
     text: str = ""
     steps: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)

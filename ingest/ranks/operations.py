@@ -4,7 +4,7 @@ The format is that of the artifact of "Understanding Stragglers in Large Model T
 2025), a Parquet file with an operation a row: `dp_rank`, `stage`, `step`, `optype`, `start_ts` and `duration` in
 seconds, and `rank` where it has one. A worker is a pipeline stage of a data-parallel rank. Traces name no hosts: unless
 there is a column `node`, each worker counts as a node of its own, called after its run and its place in it, so that
-runs do not seem to share nodes. What waiting a transfer contains is unknown here, so `wait_s` is.
+runs do not seem to share nodes. How much of a transfer is waiting is unknown here, and so is `wait_s`.
 
 Times that count from 0 begin at a time that the caller states; those of the artifact count from 0 in every step,
 and its steps are put one after the other.

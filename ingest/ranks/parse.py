@@ -1,4 +1,4 @@
-r"""Rank times: what each rank did over some steps. The format, version 1, is a public contract, described here.
+r"""Rank times: computation and waiting of each rank. The format, version 1, is a public contract, described here.
 
 A file of JSON objects, one a line, in UTF-8, appended to as training goes on; gzip is accepted. Each stands by itself:
 

@@ -77,7 +77,7 @@ def parse_reports(chunks: Iterable[bytes], *, origin: str, cluster: str, stated:
 
 
 class _ReportLog:
-    """A log as far as it has been read."""
+    """A log while it is read."""
 
     def __init__(self, origin: str, cluster: str, stated: Stated) -> None:
         self._readings = [ReportReader(form) for form in formats()]

@@ -81,7 +81,7 @@ class ReportFormat:
 
 @dataclass
 class ReportReader:
-    """How far the lines of a log have been read as a format: what its last headings were about, and its last step."""
+    """State of reading the lines of a log as a format: the values of its last headings, and its last step."""
 
     form: ReportFormat
     measure: str | None = None

@@ -28,7 +28,7 @@ SOURCES: Final = (
             "PyTorch's NCCL flight recorder, one of each rank; gzip"
         ),
         command="",
-        gives="Which ranks a framework itself listed as the slowest, how often, by how much; in a hang, who was last.",
+        gives="Which ranks a framework itself listed as the slowest, how often, by how much; in a hang, the last rank.",
         names_cluster=False,
     ),
 )

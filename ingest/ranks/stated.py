@@ -1,4 +1,4 @@
-"""What a person states about files of ranks that do not record it."""
+"""Values stated on the command line for files of ranks that do not record them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Stated:
 
     Attributes:
         run_id: the run; None: the file's name, without its endings.
-        job_id: the scheduler's id of its job; None: it is of none that is known.
+        job_id: the scheduler's id of its job; None: no known job.
         timezone: zone of times that carry none; None: unknown.
         begin: when a trace begins whose times count from 0; None: unknown.
     """
@@ -27,10 +27,10 @@ class Stated:
 
     @property
     def session(self) -> str:
-        """The process group, as rank times name it."""
+        """The session, as rank times name it."""
         return "" if self.job_id is None else f"{self.job_id}.0"
 
     @property
     def scheduler(self) -> str:
-        """Of the job."""
+        """The scheduler of the job."""
         return "none" if self.job_id is None else "slurm"

@@ -106,7 +106,7 @@ def _is_log(head: bytes) -> bool:
 
 
 def _write(writer: Writer, rows: pl.DataFrame) -> None:
-    """Merge rows into the days in which they begin; a day that is over is put together into one file."""
+    """Merge rows into the days in which they begin; the files of a day that is over are merged into one."""
     days = rows.group_by("cluster", pl.col("started_at").dt.date().alias("day"), maintain_order=True)
     for (cluster, day), new in days:
         if isinstance(cluster, str) and isinstance(day, date):
@@ -116,7 +116,7 @@ def _write(writer: Writer, rows: pl.DataFrame) -> None:
 
 
 def _write_day(writer: Writer, cluster: str, day: date, new: pl.DataFrame) -> None:
-    """Replace rows of a day that a file has again, and add those that are new; without news nothing is written."""
+    """Replace rows of a day that a file has again, and add new ones; if nothing changes, nothing is written."""
     begin = datetime.combine(day, time(), UTC)
     keys = [name for name in KEY if name != "started_at"]
     stored = writer.matching_samples(
