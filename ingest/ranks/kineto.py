@@ -172,7 +172,7 @@ def _union(ends: array[float]) -> Floats:
 
 
 def _within(spans: Floats, begin: float, end: float) -> float:
-    """How much of the intervals lies between two times."""
+    """The length of the intervals between two times."""
     return float(np.clip(np.minimum(spans[:, 1], end) - np.maximum(spans[:, 0], begin), 0, None).sum())
 
 

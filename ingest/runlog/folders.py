@@ -47,7 +47,7 @@ class PassedOver:
 
     @property
     def text(self) -> str:
-        """How many there are for each reason, and the first of them.
+        """The number of files for each reason, and the first of them.
 
         >>> PassedOver({"links": ["logs/latest-run"], "empty files": ["a", "b", "c", "d"]}).text
         'passed over: empty files: 4 (a, b, c and 1 more); links: 1 (latest-run)'
@@ -63,7 +63,7 @@ class PassedOver:
 def logs_below(
     names: Iterable[str], formats: Sequence[TextFormat] = (), passed_over: PassedOver | None = None
 ) -> list[str]:
-    """The same names, but for a folder the logs below it, in the order of their names.
+    """The names, with each folder replaced by the logs below it, in the order of their names.
 
     A file below a folder is a log if its name ends like a run log's (and it is no other JSON), if its contents begin
     like a known format, or if MLPerf has a line or a text format a step in its first `SEARCHED` bytes. One

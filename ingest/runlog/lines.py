@@ -13,7 +13,7 @@ from ingest.errors import shorten
 from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG
 
 VERSION: Final = 1
-"""Of the format."""
+"""Version of the format."""
 
 CUT: Final = "cut line (the process was killed while writing)"
 """Reason for a line that ends too early."""

@@ -41,7 +41,7 @@ MAX_TAILS: Final = 20
 
 @dataclass
 class ParsedLog:
-    """What has been read so far. `steps` and `step_lines` are those of the block that is being read."""
+    """A run log while it is read. `steps` and `step_lines` are those of the block that is being read."""
 
     origin: str
     cluster: str | None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RecordLog(ABC):
-    """What has been read of a file so far, and the lines of it that were not passed on.
+    """A file while it is read, with the lines that were not passed on yet.
 
     Attributes:
         WAITED_FOR: lines and points that are kept back until the `run` line is written: what is recorded of the run,

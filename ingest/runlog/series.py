@@ -93,7 +93,7 @@ MOST_BETWEEN: Final = 10_000
 """Steps between two logged values; if there are more, the number is not one of steps."""
 
 USUAL: Final = 50
-"""So many intervals decide what a usual one is."""
+"""Number of intervals that define the usual length of one."""
 
 PAUSE_FACTOR: Final = 10.0
 PAUSE_S: Final = 300.0
@@ -117,7 +117,7 @@ class Point:
 
 
 class Names:
-    """Which names mean what.
+    """The meanings of logged names.
 
     Args:
         stated: names by meaning (`KEYS`), as a person stated them; they go before all others.
@@ -178,7 +178,7 @@ def as_number(value: object) -> float | None:
 
 
 def point(chosen: Mapping[str, float], step: int | None, t: float) -> Point | None:
-    """What `Names.chosen` returned, as a point; None if no value is of a training step.
+    """The values that `Names.chosen` returned, as a point; None if no value is of a training step.
 
     Args:
         chosen: numbers by meaning.

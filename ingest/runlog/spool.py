@@ -116,7 +116,7 @@ _MAKE_ROOM: Final = (
 
 
 def joined(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
-    """The same rows in frames of at least so many, but for the last: small frames cost as much as large ones."""
+    """The same rows in frames of a minimal size, except the last: small frames cost as much as large ones."""
     waiting: list[pl.DataFrame] = []
     height = 0
     for frame in frames:

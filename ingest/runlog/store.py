@@ -162,7 +162,7 @@ def _runs(name: str) -> list[Member]:
 
 
 def _counted(chunks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
-    """The same chunks, which the digest gets too."""
+    """The same chunks, which are also added to the digest."""
     for chunk in chunks:
         digest.update(chunk)
         yield chunk

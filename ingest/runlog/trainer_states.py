@@ -32,7 +32,7 @@ _STEP: Final = re.compile(rb'"global_step"\s*:\s*(\d+)')
 
 
 def newest_states(members: Sequence[Member], named: Collection[str], passed_over: PassedOver) -> list[Member]:
-    """The same files, but of the states of each run the newest alone, and none beside other logs of the run.
+    """The files with only the newest state of each run, and without states beside other logs of their run.
 
     Args:
         members: all files to read.
@@ -69,7 +69,7 @@ def _run_folder(path: PurePath) -> PurePath:
 
 
 def _progress(state: Member) -> tuple[int, bool]:
-    """How far a run was when its state was saved; at one step the one beside the checkpoints is the later one."""
+    """The step at which a state was saved; of two at one step the one beside the checkpoints is the later."""
     folder = _CHECKPOINT.fullmatch(PurePath(state.shown).parent.name)
     try:
         with Input(state.path) as source:

@@ -36,7 +36,7 @@ class RefusedLine(NamedTuple):
 
 @dataclass(frozen=True)
 class LogRequest:
-    """What a caller states about logs that do not record it.
+    """Values that a caller states for logs that do not record them.
 
     Attributes:
         facts: of the `run` line, by the names of `ingest.runlog.lines.Run`; what a log records goes before them.
@@ -101,7 +101,7 @@ def _run_id(file: str) -> str:
 
 @dataclass
 class Findings:
-    """What a reader has to report besides the run log that it makes. It is complete once the log is read to its end.
+    """Findings of a reader besides the run log that it makes. They are complete once the log is read to its end.
 
     Attributes:
         refused: lines that cannot be used.

@@ -1,1 +1,1 @@
-"""What wraps the lines of a log: terminals, container runtimes, collectors and exports."""
+"""Wrappings of the lines of a log: by terminals, container runtimes, collectors and exports."""

@@ -48,7 +48,7 @@ _Object = msgspec.defstruct(
 
 
 class _OfDocker(msgspec.Struct):
-    """What Docker adds to a piece of a line."""
+    """An object of Docker with a piece of a line."""
 
     log: str
     stream: str

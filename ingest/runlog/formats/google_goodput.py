@@ -47,7 +47,7 @@ _LARGEST_ARRAY: Final = 1 << 30
 
 @dataclass(frozen=True)
 class _GoodputEntry:
-    """What an entry records: which kind of time, when, and the entry itself."""
+    """An entry with its kind of time and its moment."""
 
     at: float
     name: str

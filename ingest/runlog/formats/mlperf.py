@@ -117,7 +117,7 @@ class _MlperfEntry(msgspec.Struct):
 
 
 class _Origin(NamedTuple):
-    """Where an entry is: the place that it takes, the number of its own line, and the entry."""
+    """An entry with the place that it takes and the number of its own line."""
 
     place: int
     number: int
@@ -340,7 +340,7 @@ def _entry(text: bytes) -> _MlperfEntry:
 
 @dataclass
 class _MlperfLog:
-    """What has been read so far. Line 0 is one before the first of the log."""
+    """An MLPerf log while it is read. Line 0 is one before the first of the log."""
 
     out: Translation
     sessions: list[_MlperfSession] = field(default_factory=list)

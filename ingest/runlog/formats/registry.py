@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 from ingest.runlog.translation import LogFormat
 
 _RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"')
-"""What a run log has in its beginning."""
+"""Pattern that the beginning of a run log matches."""
 
 _FIRST_KEY: Final = re.compile(rb'\{\s*"(\w*)("?)')
 _OWN_KEYS: Final = {b"type", b"v", b"t", b"run_id", b"cluster", b"step", b"kind", b"begin"}

@@ -25,7 +25,7 @@ CHECKED: Final = 1 << 18
 """Bytes. Larger records hold graphs, images and histograms, of which nothing is read: they are skipped unchecked."""
 
 _LENGTH: Final = re.compile(rb"(?=(?!\x00{4})[\x00-\xff]{4}\x00{4})")
-"""Where a length may be: of less than 4 GiB, and not 0."""
+"""Places where a length may be: one below 4 GiB, and not 0."""
 
 
 def _table() -> list[int]:

@@ -53,7 +53,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[
 
 
 class _EventLog(RecordLog):
-    """What has been read of an event file; its steps are kept back for the model's configuration."""
+    """An event file while it is read; its steps are kept back for the model's configuration."""
 
     WAITED_FOR = 64
 

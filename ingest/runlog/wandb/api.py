@@ -108,7 +108,7 @@ class WandbApi:
             cursor = page["endCursor"]
 
     def run(self, entity: str, project: str, name: str) -> dict[str, Any]:
-        """What is recorded of a run: `state`, `config` and `historyKeys` (JSON), `createdAt`, `heartbeatAt`.
+        """The record of a run: `state`, `config` and `historyKeys` (JSON), `createdAt`, `heartbeatAt`.
 
         Raises:
             ServerDownError, InputError: as above.

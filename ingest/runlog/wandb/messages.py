@@ -98,7 +98,7 @@ _DEEPEST: Final = 8
 
 
 def config(message: bytes) -> dict[str, Any]:
-    """What a record of the configuration sets."""
+    """The settings in a record of the configuration."""
     return dict(_items(message, 1))
 
 

@@ -43,7 +43,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[
 
 
 class WandbLog(RecordLog):
-    """What has been read of a `.wandb` file; rows of the history are kept back for the configuration."""
+    """A `.wandb` file while it is read; rows of the history are kept back for the configuration."""
 
     WAITED_FOR = 256
 

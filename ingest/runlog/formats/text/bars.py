@@ -24,10 +24,10 @@ PLAIN: Final = r"^ *[0-9]{1,3}%\|[^|0-9]*\| +[0-9]+/[0-9]+ \[[0-9:<?, .a-z/]+\]$
 """A progress bar of tqdm and nothing else: no stamp, no writer, no values behind its rate."""
 
 ONE_BY_ONE: Final = 8
-"""Records that are taken one by one before it is tried again to take the following ones together."""
+"""Records that are taken one by one before the next attempt to take the following ones together."""
 
 MOST_ALONE: Final = 4_096
-"""As many, at most, where trying has been in vain again and again: each try looks at all that is left."""
+"""The same after many failed attempts, at most: each attempt reads all remaining records."""
 
 
 def redrawn() -> pl.Expr:

@@ -73,7 +73,7 @@ def lines_in_blocks(chunks: Iterable[bytes], origin: str, words: list[str]) -> I
 
 
 def _line_ends(data: bytes | memoryview) -> int:
-    """How many lines end in some text; it takes a third of the time of `count`."""
+    """The number of lines that end in a text; this takes a third of the time of `count`."""
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LINE_END))
 
 
@@ -192,7 +192,7 @@ def _places(data: bytes) -> tuple[_Numbers, _Numbers]:
 
 
 def _until_blank(texts: pl.Series, numbers: _Numbers, places: _Numbers) -> pl.Series:
-    """Which parts are no empty ones at the end of a line that has others."""
+    """Whether each part is kept: all but empty ones at the end of a line that has others."""
     filled = np.where((texts.str.len_bytes() > 0).to_numpy(), places, 0)
     last = np.maximum.reduceat(filled, np.flatnonzero(places == 0))
     return pl.Series(places <= last[numbers])

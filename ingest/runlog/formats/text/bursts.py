@@ -28,7 +28,7 @@ _COARSE_GAP_US: Final = 3 * US
 """A burst comes behind a gap of so much, or its steps took so long: of stamps with a fraction, and of others."""
 
 _OFTEN: Final = 10
-"""Of so many steps more than one is in a burst if a warning is due."""
+"""A warning is due if more than one step in so many is in a burst."""
 
 BURST: Final = pl.List(pl.Struct({"step": pl.Float64(), "loss": pl.Float64()}))
 """The column `burst`: steps that a record stands for besides its own, with the losses that the log has of them. Empty:

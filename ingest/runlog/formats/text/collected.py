@@ -42,7 +42,7 @@ _BETWEEN: Final = (
     r"|DEBUG|INFO|WARNING|ERROR|CRITICAL|\|))*?"
     r"\s*\[?(?:[A-Za-z]+ [IWEF] |[A-Z]+\|)?"
 )
-"""What launchers and loggers write between a collector's stamp and that of the line."""
+"""Text of launchers and loggers between a collector's stamp and that of the line."""
 _CLOCK: Final = (
     r"(?:[IWEF][0-9]{4} |[0-9]{2}[-/][0-9]{2}[ T]|[0-9]{2}/[0-9]{2}/[0-9]{4} )?"
     r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\b"
@@ -62,7 +62,7 @@ def own_texts(lines: pl.DataFrame) -> pl.DataFrame | None:
 
 @dataclass
 class Collected:
-    """How the stamps of a collector lie beside those of the lines themselves, over a whole log.
+    """The differences between a collector's stamps and those of the lines themselves, over a whole log.
 
     Attributes:
         step_kinds: the kinds of records that are steps.
@@ -157,4 +157,4 @@ _FEWEST: Final = 3
 """Lines that a collector stamps late before its stamps count as bursts."""
 
 _OFTEN: Final = 10
-"""Of so many lines more than one is stamped late."""
+"""Stamps count as bursts if more than one line in so many is stamped late."""

@@ -26,7 +26,7 @@ class ExampleError(ValueError):
 
 
 def given(form: TextFormat, text: str) -> dict[str, Any]:
-    """What a line gives, in the words of an example: fields, facts, its `kind` and `event`.
+    """The values of a line under the keys of an example: fields, facts, its `kind` and `event`.
 
     Raises:
         ExampleError: no line kind reads it, it is damaged, or it is more than one line that is read.

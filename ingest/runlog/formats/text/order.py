@@ -22,7 +22,7 @@ MOST: Final = 100
 """Copies that are looked for."""
 
 OFTEN: Final = 3
-"""Of so many steps more than one goes back in a log that is out of order: every other one of two ranks, or of lines in
+"""A log is out of order if more than one step in so many goes back: every other one of two ranks, or of lines in
 no order. Processes that start anew, and epochs that count from one, go back less often, also of the few steps logged.
 """
 

@@ -75,11 +75,11 @@ def cut(records: pl.DataFrame, runs: Iterable[tuple[int, bool]]) -> Iterator[tup
 
 
 _BOTH, _STAMP, _DURATION = "both", "stamp", "duration"
-"""What places a line's steps in time: its stamp and its duration, the stamp alone, or the duration alone."""
+"""Values that place a line's steps in time: its stamp and its duration, the stamp alone, or the duration alone."""
 
 
 def _placed_by() -> pl.Expr:
-    """Which of these it is; null where it is none, or not plainly one."""
+    """The values that place a line's steps (`_BOTH`, `_STAMP`, `_DURATION`); null if it is not plain."""
     at, length = pl.col("at"), pl.coalesce("duration_s", "duration_ms")
     is_length = (length >= 0) & (length < LONGEST_US / US)
     by_duration = at.is_null() & is_length & pl.col("elapsed_s").is_null()

@@ -212,7 +212,7 @@ def _print_interval(steps: pl.Series) -> float:
 
 
 _BEFORE: Final = '(^[[:space:]]*|")'
-"""What stands before a writer: the line begins, or the text of a collector's JSON."""
+"""Pattern before a writer: the begin of the line, or of the text in a collector's JSON."""
 
 SHOWN: Final = 8
 """Writers whose commands a warning shows."""

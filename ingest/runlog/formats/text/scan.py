@@ -38,7 +38,7 @@ US: Final = 1_000_000
 
 _US_STAMP: Final = r"\b(\d{2})/(\d{2})/(\d{4}) (\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _HAS_CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
-"""What every line with a time has, whatever its form."""
+"""Pattern that every line with a time matches, in any form of time."""
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _YEARLESS: Final = (
     r"(?:^|[^\w])[IWEF](\d{4}) (\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?\b",
@@ -66,7 +66,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
 
 @dataclass
 class FormatScan:
-    """What a log has for a format.
+    """The records of a log for one format.
 
     Attributes:
         form: the format.
@@ -392,7 +392,7 @@ def _with_word(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
 
 
 def scan_lines(form: TextFormat, text: str) -> FormatScan:
-    """What lines of a log have for a format."""
+    """The records of lines of a log for one format."""
     one = FormatScan(form)
     for lines, is_last in lines_in_blocks([text.encode()], "text", []):
         one.take(lines, is_last=is_last)
@@ -494,7 +494,7 @@ def _us_stamped(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_year(lines: pl.DataFrame) -> pl.DataFrame:
-    """Of lines without a date: the stamp that has all but the year."""
+    """Lines without a date, with their stamps that lack only the year."""
     names = ("month_day", "time", "fraction")
     found = [pl.col("text").str.extract_groups(pattern).struct for pattern in _YEARLESS]
     lacking = pl.col("date").is_null()

@@ -333,7 +333,7 @@ class Timeline:
         session.cursor = end
 
     def _end_of(self, record: Mapping[str, Any], session: TextSession) -> int | None:
-        """When the line was written, as far as it records that."""
+        """The time at which the line was written, as far as the line records it."""
         elapsed = record["elapsed_s"] if record["elapsed_s"] is not None else (session.bar or {}).get("elapsed_s")
         if record["at"] is not None:
             if elapsed is not None and not session.trained and session.bar_began is not None:

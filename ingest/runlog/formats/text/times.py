@@ -1,4 +1,4 @@
-"""When the lines of a log were written, in microseconds since 1970: by the stamps in them, their zone and their date.
+"""Times of the lines of a log, in microseconds since 1970: from the stamps in them, their zone and their date.
 
 A stamp with an offset needs nothing more. One without needs a zone, and without one the log is refused: whole hours off
 would join it to another job. In the hour that occurs twice in autumn the order of the lines decides. A time of day
@@ -61,7 +61,7 @@ _SOURCES: Final = {
 
 @dataclass
 class Stamps:
-    """Which stamps a log has: what they follow from is known once all of it is read.
+    """The stamps of a log; their dates and zones are known once all of it is read.
 
     Attributes:
         is_dated: some line has a date.
@@ -87,7 +87,7 @@ class Stamps:
 
 @dataclass
 class Times:
-    """When the lines of a log were written: some records at a time, in the order of the log, however it is divided.
+    """Adds times to the records of a log, some records at a time, in the order of the log, however it is divided.
 
     Attributes:
         request: the zone, and when the log begins.
@@ -210,7 +210,7 @@ class Times:
         raise TimeZoneError(f"{self.origin} line {first['line']}", "its time", sample, zone, command=None) from None
 
     def _second_occurrence(self, both: pl.DataFrame) -> pl.Series:
-        """Of a time that occurs twice: the later one from where the log went back within the doubtful hour.
+        """The times: of one that occurs twice, the later from where the log went back within the doubtful hour.
 
         A line without a time is as doubtful as the one before it.
         """

@@ -10,7 +10,7 @@ _LOGGED_BAR: Final = r"\bProgress on:\S+ [\d.]+k?\w*/[\d.]+k?\w* rate:"
 _NEMO_RL: Final = r"={10,} Step \d+/\d+ ={10,}"
 
 PATTERN: Final = rf"(?:{_BAR})|(?:{_LOGGED_BAR})|(?:{_NEMO_RL})"
-"""What such a line matches (in the syntax of Rust and of Python)."""
+"""Pattern of such a line (in the syntax of Rust and of Python)."""
 
 _OF_BARS: Final = (
     "It is a progress bar (OpenRLHF and ColossalAI draw such ones): it counts the batches of one epoch, of which\n"
@@ -28,7 +28,7 @@ _OF_NEMO_RL: Final = (
 
 
 def advice(line: str) -> str:
-    """What to load instead of a log that has this line; empty if the line is none of these.
+    """Advice on what to load instead of a log with this line; empty if the line is none of these.
 
     >>> advice("Progress on:train 1.23kit/10.0kit rate:2.0s/it remaining:4:52:06 elapsed:41:00").partition(" (")[0]
     'It has lines of tqdm-loggable'
