@@ -318,5 +318,5 @@ def _span(begin: float | str, end: float | str | None) -> tuple[int, int | None]
         raise RefusedLineError(f"end is {(first - last) / US:g} s before begin")
     if last is not None and last - first > RUN_LOG["event_s"].most * US:
         days = (last - first) / US / 86_400
-        raise RefusedLineError(f"end is {days:,.0f} days after begin, which cannot be: {RUN_LOG['event_s'].why}")
+        raise RefusedLineError(f"end is {days:,.0f} days after begin, which is impossible: {RUN_LOG['event_s'].why}")
     return first, last

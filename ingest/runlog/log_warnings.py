@@ -1,4 +1,4 @@
-"""Warnings about a run log as a whole: values of steps that cannot be, steps back in time, no rank 0."""
+"""Warnings about a run log as a whole: impossible values of steps, steps back in time, no rank 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Implausible:
-    """Values of the steps that cannot be: how many, and where the first is."""
+    """Impossible values of the steps: their number, and the place of the first."""
 
     count: int
     line: int
@@ -33,7 +33,7 @@ def warnings_of(
     """The warnings of a log.
 
     Args:
-        implausible: values that cannot be, by name of the column.
+        implausible: impossible values, by name of the column.
         n_backwards: steps that begin before the one before them: the clock was set.
         n_losses: losses that are no number.
         skipped_ranks: the ranks of the log, where lines of these were skipped and none is of rank 0; else none.
@@ -43,8 +43,8 @@ def warnings_of(
     for name in [name for name in ("tokens", "loss") if name in implausible]:
         found, bound = implausible[name], RUN_LOG[name]
         detail = (
-            f"{counted(found.count, 'step')} with {name} that cannot be (the first in line {found.line}: "
-            f"{found.value:g}; at most {bound.most:g}: {bound.why}); such a step counts, without it"
+            f"{counted(found.count, 'step')} with an impossible {name} (the first in line {found.line}: "
+            f"{found.value:g}; at most {bound.most:g}: {bound.why}); such a step counts, without this value"
         )
         warnings.append(LoadWarning("steps_implausible", found.count, detail))
     if n_backwards:

@@ -71,7 +71,7 @@ def session_of(run: Run, cluster: str | None, origin: str, first_step: int, warn
     for name, value in facts.items():
         if not is_within(name, value, 0.0 if name in {*MAY_BE_NONE, "restart_count"} else math.ulp(0.0)):
             detail = (
-                f"run {run_id}: {name} is {value:g}, which cannot be (at most {RUN_LOG[name].most:g}: "
+                f"run {run_id}: {name} is {value:g}, which is impossible (at most {RUN_LOG[name].most:g}: "
                 f"{RUN_LOG[name].why}); it counts as unknown"
             )
             warnings.append(LoadWarning("run_value_implausible", 1, detail))

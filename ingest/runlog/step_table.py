@@ -98,7 +98,7 @@ def _with_times(
     end = pl.col("t") + pl.col("duration_s").fill_null(0)
     bound = RUN_LOG["duration_s"]
     too_long = table.select((pl.col("duration_s") > bound.most).arg_true()).to_series()
-    bad |= {at: f"duration_s is {lengths[at]:g}, which cannot be: {bound.why}" for at in too_long}
+    bad |= {at: f"duration_s is {lengths[at]:g}, which is impossible: {bound.why}" for at in too_long}
     ahead = table.select((end * US > log.latest_us).fill_null(value=False).arg_true()).to_series()
     bad |= {at: in_the_future(moments[at] * US + (lengths[at] or 0) * US) for at in ahead if at not in bad}
     table = table.with_columns(_if_plausible(table, name, log, numbers) for name in ("tokens", "loss"))

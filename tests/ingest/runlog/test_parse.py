@@ -119,9 +119,9 @@ def test_times_may_be_iso_with_a_zone() -> None:
         (line(type="step", step=2**60, t=T), "step: expected int <= "),
         (line(type="step", step=True, t=T), "step: expected int, got bool"),
         (step(1, T, duration_s=-1), "duration_s: expected float >= 0.0"),
-        (step(1, T, duration_s=1e12), "which cannot be: no training step takes a month"),
+        (step(1, T, duration_s=1e12), "which is impossible: no training step takes a month"),
         (step(10**13, T), "step: expected int <= 1000000000000"),
-        (line(type="event", kind="eval", begin=T, end=T + 1e8), "end is 1,157 days after begin, which cannot be"),
+        (line(type="event", kind="eval", begin=T, end=T + 1e8), "end is 1,157 days after begin, which is impossible"),
         (line(type="event", kind="k" * 2_000, begin=T), "kind is longer than 1000 characters"),
         (step(1, T, duration_s=float("nan")), "duration_s: expected float >= 0.0|which is no number"),
         (step(1, T, duration_s=float("inf")), "duration_s is inf, which is no number"),
@@ -275,7 +275,7 @@ def test_a_step_with_an_implausible_value_counts_without_it(name: str, value: fl
     assert parsed.frames["steps"]["step"].to_list() == [0, 1, 2]
     assert parsed.frames["steps"][name].is_null().to_list() == [False, True, True]
     (output,) = messages(parsed.warnings)
-    assert f"2 steps with {name} that cannot be (the first in line 3: {value:g}; at most" in output
+    assert f"2 steps with an impossible {name} (the first in line 3: {value:g}; at most" in output
 
 
 @pytest.mark.parametrize("name", [name for name in RUN_LOG if name in RUN_SESSIONS])
@@ -283,7 +283,7 @@ def test_a_run_with_an_implausible_size_counts_without_it(name: str) -> None:
     most = RUN_LOG[name].most
     parsed = parse(log(step(0, T + 1), run=RUN | {name: 10 * most}))
     assert parsed.frames["run_sessions"][name].to_list() == [None]
-    assert messages(parsed.warnings)[0].startswith(f"run llama: {name} is {10 * most:g}, which cannot be (at most")
+    assert messages(parsed.warnings)[0].startswith(f"run llama: {name} is {10 * most:g}, which is impossible (at most")
     assert parse(log(run=RUN | {name: most})).frames["run_sessions"][name].to_list() == [most]
 
 
