@@ -126,7 +126,7 @@ def _delayed(queries: pl.DataFrame, cluster: NodePlaces) -> Longs:
 
 
 def _segments(able: pl.DataFrame, times: Longs, group_of: dict[int, int], size: int) -> Longs:
-    """How many segments of a size there are right after each moment."""
+    """Number of segments of a size right after each moment."""
     places = [group_of.get(place, 0) for place in able["place"]]
     numbers = {group: number for number, group in enumerate(sorted(set(places)))}
     groups = pl.Series("group", [numbers[place] for place in places], dtype=pl.Int64)
@@ -136,7 +136,7 @@ def _segments(able: pl.DataFrame, times: Longs, group_of: dict[int, int], size: 
 
 
 def _within(holds: np.ndarray, times: Longs, at: Longs) -> Longs:
-    """How long something held before each moment, in microseconds; `holds` from each of `times` to the next."""
+    """Time for which something held before each moment, in microseconds; `holds` from each of `times` to the next."""
     before = np.concatenate([[0], np.cumsum(np.where(holds[:-1], np.diff(times), 0))])
     place = np.clip(np.searchsorted(times, at, "right") - 1, 0, None)
     inside = np.where(holds[place], np.maximum(at - times[place], 0), 0)

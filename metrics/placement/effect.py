@@ -1,4 +1,4 @@
-"""What it goes with when attempts span more blocks: slower steps, more failures, shorter waits; and what could be seen.
+"""Differences between attempts on more and fewer blocks: step time, failures, waits; and the detectable difference.
 
 These are comparisons of what happened, not experiments: the same run on more blocks has other nodes, too. Each has an
 interval, and the smallest effect that would have been found in 8 of 10 cases, at 5 % (two-sided).
@@ -135,7 +135,7 @@ def signed_rank(differences: FloatArray) -> tuple[float, tuple[float, float] | N
 
 
 def _signed_rank_depth(n: int) -> int:
-    """How many Walsh averages lie outside of the interval at each end: P(W < depth + 1) stays within 2.5 %."""
+    """Number of Walsh averages outside of the interval at each end: P(W < depth + 1) stays within 2.5 %."""
     if n > 40:
         mean, spread = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
         return max(0, math.floor(mean - Z_95 * spread - 0.5))
@@ -271,7 +271,7 @@ METRICS = (
     Metric(
         name="spanning_effect",
         unit="ratio",
-        summary="What goes with spanning more blocks: step time and failures as ratios, waiting as seconds.",
+        summary="Differences that go with spanning more blocks: step time and failures as ratios, waiting as seconds.",
         formula=(
             "step time: within a run and node count, attempts on more groups / on the fewest, Hodges-Lehmann over "
             "runs; failures: Mantel-Haenszel ratio of infrastructure interruptions per GPU-day within sizes; waiting: "

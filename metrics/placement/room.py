@@ -29,7 +29,7 @@ def standing(
     at: datetime,
     reserved: pl.DataFrame = NONE_RESERVED,
 ) -> pl.DataFrame:
-    """What each node is doing right before a moment, and its block.
+    """State of each node right before a moment, and its block.
 
     Args:
         attempt_nodes: `frames.ATTEMPT_NODES`.
@@ -80,7 +80,7 @@ def standing(
 
 
 def blocks(nodes: pl.DataFrame) -> pl.DataFrame:
-    """What is in each block.
+    """Nodes, GPUs and attempts of each block.
 
     Args:
         nodes: as `standing` returns them.
@@ -110,7 +110,7 @@ def blocks(nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def segments(nodes: pl.DataFrame) -> pl.DataFrame:
-    """Which sizes of jobs could start on idle nodes if each segment of theirs must lie in one block.
+    """Job sizes that could start on idle nodes if each of their segments must lie in one block.
 
     Args:
         nodes: as `standing` returns them.

@@ -1,4 +1,4 @@
-"""How many blocks (or leaf switches) an attempt spanned, and the least that was possible when it started.
+"""Number of blocks (or leaf switches) that an attempt spanned, and the least that was possible when it started.
 
 A node belongs to a *group*, the innermost block or switch of its place in the network, and to an *upper* group, what is
 above that. An attempt could have had, at the moment it started, every node of its partition that was in service and on
@@ -82,7 +82,7 @@ def spans(
     since: datetime,
     until: datetime,
 ) -> pl.DataFrame:
-    """How many groups each attempt on several nodes spanned, and how few were possible.
+    """Number of groups that each attempt on several nodes spanned, and the least that was possible.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -325,7 +325,7 @@ def _spanned(queries: pl.DataFrame, own: pl.DataFrame, level: str) -> pl.Series:
 
 
 def counts_at(edges: pl.DataFrame, at: Longs, n_groups: int) -> Iterator[tuple[slice, Longs]]:
-    """How many nodes each group has right after each moment: pieces of rows x groups."""
+    """Number of nodes of each group right after each moment: pieces of rows x groups."""
     ends = {
         int(group[0]): (np.sort(one["started"].to_numpy()), np.sort(one["ended"].to_numpy()))
         for group, one in edges.partition_by("group", as_dict=True).items()

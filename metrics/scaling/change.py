@@ -1,4 +1,4 @@
-"""Whether a recipe's speed changed for good on some day: the split of the days that differs most, beyond the noise."""
+"""Lasting change of a recipe's speed: the split of the days that differs most, beyond the noise."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ METRICS = (
         name="scaling_efficiency",
         unit="ratio",
         title="Scaling efficiency",
-        summary="What a GPU does among many, over what it does among few of the same recipe.",
+        summary="Speed of a GPU among many, over its speed among few of the same recipe.",
         formula=(
             "tokens per GPU-second of the larger size / of the smaller; by time: GPU-seconds to the target of the "
             "smaller size / of the larger"

@@ -1,4 +1,4 @@
-"""How fast each run trained: tokens per second of a GPU, MFU and time per step, by recipe, GPUs and global batch."""
+"""Training speed of each run: tokens per second of a GPU, MFU and time per step, by recipe, GPUs and global batch."""
 
 from __future__ import annotations
 
