@@ -1,4 +1,4 @@
-"""When each GPU was active and when not, as intervals: what the ledger's evidence is made of.
+"""Intervals in which each GPU was active or not: the inputs of the ledger's evidence.
 
 A sample is active or inactive for the time that it is valid for: its `interval_s`, at most until the next sample of the
 GPU. Neighbours of one state without a gap between them make one interval. A roll-up in the place of samples is an

@@ -181,7 +181,7 @@ def _chosen(summed: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
 
 
 def _shared(whose: Ownership, sums: Integrals) -> pl.DataFrame:
-    """What was observed of attempts' GPUs and may be another's: `attempt`, `place`, `shared`, `unclear`.
+    """Observed time of attempts' GPUs that may be another's: `attempt`, `place`, `shared`, `unclear`.
 
     `unclear` is the part that is not even attributed to one user. Of a node's observed time an attempt gets its
     GPUs' share of the node's, scaled down where more GPUs are held than there are; in whole milliseconds, rounded down.

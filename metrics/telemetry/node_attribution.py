@@ -45,7 +45,7 @@ SERIES: Final = ("node", "metric", "device")
 """Columns that name a series of samples of nodes."""
 
 WHAT: Final = ("metric", "device")
-"""What of a series is left once its owner is known."""
+"""Columns of a series that remain once its owner is known."""
 
 _BITS: Final = 62
 """Sums of a series and day have as many bits."""
@@ -146,7 +146,7 @@ class Seen:
         return NodeDay(owners.with_columns(pl.col("n_nodes").fill_null(0)), parts.nodes)
 
     def new(self, now: pl.DataFrame, firsts: pl.DataFrame) -> pl.DataFrame:
-        """How many nodes of owners no day so far had: `owner`, `metric`, `device`, `n_nodes`.
+        """Number of nodes of owners that no day so far had: `owner`, `metric`, `device`, `n_nodes`.
 
         Args:
             now: `owner`, `place`, `metric`, `device` of some days, each once.

@@ -1,4 +1,4 @@
-"""Who held how many GPUs of which node, or was on it, when: numbers and milliseconds, as attribution looks them up."""
+"""Attempts on each node, and the GPUs they held, by time: numbers and milliseconds, as attribution looks them up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _no_changes() -> pl.Series:
 
 @dataclass(frozen=True)
 class Holders:
-    """Who held how many GPUs of which node of a cluster.
+    """GPUs that attempts held on each node of a cluster.
 
     Attributes:
         attempts: `frames.ATTEMPT_KEY`, `attempt` (the row's number, from 0), `user`, `partition`, `user_no`,
@@ -46,13 +46,13 @@ class Holders:
     changes: pl.Series = field(default_factory=_no_changes)
 
     def within(self, since: datetime, until: datetime) -> Holders:
-        """What was held between two moments."""
+        """GPUs held between two moments."""
         return replace(self, held=_within(self.held, since, until))
 
 
 @dataclass(frozen=True)
 class Occupants:
-    """Who was on which node of a cluster, with GPUs or without.
+    """Attempts on each node of a cluster, with GPUs or without.
 
     Attributes:
         places: `node`, `place` (the row's number, from 0).

@@ -1,4 +1,4 @@
-"""Whose the samples of a node are, at each time: an attempt's, one user's, or unclear.
+"""Owner of a node's samples at each time: an attempt, one user, or unclear.
 
 The one place that decides it, with `metrics.ledger.sharing` (when a node is one attempt's alone and whole), which the
 ledger's evidence reads, too. Accounting records how many GPUs of a node an attempt holds, not which. So time of a node
@@ -41,7 +41,7 @@ HOUR_MS: Final = HOUR_S * 1000
 
 @dataclass(frozen=True)
 class Ownership:
-    """Whose the nodes with samples are.
+    """Owners of the nodes with samples.
 
     Attributes:
         nodes: `node`, `place`: those of `Holders`, and after them the nodes that only samples name.
@@ -59,7 +59,7 @@ class Ownership:
 
 
 def ownership(day: SampleGrid, held: Holders, low: int, high: int) -> Ownership:
-    """Whose the samples of a day are.
+    """Owners of the samples of a day.
 
     Args:
         day: the samples, by `node` and `gpu`.
@@ -74,7 +74,7 @@ def ownership(day: SampleGrid, held: Holders, low: int, high: int) -> Ownership:
 
 
 def alone_or_not(stays: pl.DataFrame) -> pl.DataFrame:
-    """Whose the samples of nodes themselves (traffic, not GPUs) are: one owner's while no other is on the node.
+    """Owners of the samples of nodes themselves (traffic, not GPUs): one owner while no other is on the node.
 
     Args:
         stays: of `Occupants`.

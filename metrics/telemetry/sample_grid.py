@@ -52,7 +52,7 @@ _BLOCK: Final = 1 << 17
 
 @dataclass(frozen=True)
 class SampledMetric:
-    """What is read from samples.
+    """Quantities that are read from samples.
 
     Attributes:
         resolution: columns, and how many parts of their unit are distinguished: 1,000 of `power_w` are milliwatts.
@@ -70,7 +70,7 @@ class SampledMetric:
 
 
 def at_most(share: float, column: str = "gpu_util") -> pl.Expr:
-    """Whether a column is at most so much; null where it is no number."""
+    """Whether a column's value is at most a share; null where it is not a number."""
     value = pl.col(column)
     return pl.when(value.is_finite()).then(value <= pl.lit(share, dtype=pl.Float32))
 
@@ -193,7 +193,7 @@ class Grid:
 
     @property
     def counts(self) -> Ints:
-        """How many samples each lane has."""
+        """Number of samples of each lane."""
         return np.diff(self.offset)
 
 
@@ -247,7 +247,7 @@ def _block(ordered: SampleGrid, lanes: slice, place: Ints, reading: SampledMetri
 
 
 def _whole(column: pl.Series, parts: int) -> tuple[NDArray[np.bool_], Floats]:
-    """Which values are numbers, and those in whole parts of their unit; 0 for others."""
+    """Mask of the values that are numbers, and these values in whole parts of their unit; 0 for others."""
     value = np.multiply(column.to_numpy(), parts, dtype=np.float64)
     np.rint(value, out=value)
     known = np.abs(value) < _WHOLE
@@ -422,7 +422,7 @@ class Integrals:
         return (sums[self.grid.offset[1:]] - sums[self.grid.offset[:-1]]) * self.grid.width
 
     def always(self, name: str) -> bool:
-        """Whether a `_known` quantity is there in every sample of every GPU."""
+        """Whether a `_known` quantity is present in every sample of every GPU."""
         return bool((self.grid.values[name] == np.repeat(self.grid.width, self.grid.counts)).all())
 
     def _running(self, name: str | None) -> Ints:

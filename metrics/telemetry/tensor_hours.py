@@ -28,7 +28,7 @@ _MOST: Final = 1e8
 
 
 def tensor_hours(hours: pl.DataFrame, held: Holders, *, left_out: pl.Series) -> pl.DataFrame:
-    """What tensor pipes did in the hours of one day, by attempt.
+    """Tensor activity in the hours of one day, by attempt.
 
     Args:
         hours: `node`, `gpu`, `ts` (beginning of the hour), `tensor_active` (0 to 1) and `sm_clock_hz`, null where

@@ -1,4 +1,4 @@
-"""What went through filesystems and networks, by whom: rates of nodes made amounts, side by side.
+"""Traffic through filesystems and networks by owner: rates of nodes made amounts, side by side.
 
 An amount is a rate x the time that its samples cover: the observed part, and no estimate of the rest. On nodes
 that several share its owner is unknown: that is in columns of its own, for each of them in full.

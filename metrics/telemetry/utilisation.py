@@ -1,4 +1,4 @@
-"""What allocated GPUs did, by whom they were allocated to: ratios of sums over the time with samples.
+"""Utilisation of allocated GPUs, by the subject they were allocated to: ratios of sums over the time with samples.
 
 A mean is a sum of value x time over the time of which the value is known; never a mean of means. The coverage of
 the allocated time is shown beside it. Jobs that check nodes are no use of GPUs: leave them out.
@@ -29,7 +29,7 @@ _SUMS: Final = (
 
 
 def utilisation(activity: pl.DataFrame, allocated: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """What GPUs did by subject, the most idle time first.
+    """Utilisation of GPUs by subject, the most idle time first.
 
     Args:
         activity: rows of attempts, or of nodes that one user's attempts shared, with the columns of `by`, and sums in
