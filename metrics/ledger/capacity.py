@@ -43,7 +43,7 @@ def coverage(loads: pl.DataFrame, *, gap_s: float = 3600.0) -> pl.DataFrame:
 def inventory(
     nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame
 ) -> pl.DataFrame:
-    """Which nodes existed when, with how many GPUs, within the covered time.
+    """Nodes that existed, with their GPUs, by time, within the covered time.
 
     - An inventory holds from its observation to the next one of that node; the last one for as long as the node
       keeps appearing in inventories (to the end of the data if it is in the newest).

@@ -1,4 +1,4 @@
-"""When eligible work waited, on the nodes where it could have run: whether idle GPUs were in demand.
+"""Times in which eligible work waited, on the nodes where it could have run: whether idle GPUs were in demand.
 
 The cause of waiting is in `metrics.ledger.demand_causes`; where the data do not show it, it stays null.
 """
@@ -27,7 +27,7 @@ def waiting(
     node_states: pl.DataFrame | None = None,
     blocks: pl.DataFrame | None = None,
 ) -> Waiting:
-    """What demand is made of: when eligible work that requests GPUs waited, and the nodes where it could have run.
+    """Inputs of demand: the waits of eligible work that requests GPUs, and the nodes where it could have run.
 
     A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
     data. It could run on the nodes of its partitions; where the inventory names no partitions, or accounting none of
@@ -60,7 +60,7 @@ def waiting(
 
 @dataclass(frozen=True)
 class Waiting:
-    """What demand is made of.
+    """Inputs of demand.
 
     It is local in time: the demand of a day follows from the jobs that waited and the nodes that existed on it.
 
@@ -111,7 +111,7 @@ class Waiting:
         return frames.conform(full, frames.DEMAND)
 
     def by_time(self) -> tuple[pl.DataFrame, ...]:
-        """What a day's demand depends on and is in no other input of the ledger, with `started` and `ended`."""
+        """Inputs of a day's demand that are in no other input of the ledger, with `started` and `ended`."""
         states = frames.empty(frames.NODE_STATES) if self.node_states is None else self.node_states
         return self.waits, states.select("cluster", "node", *_TIMES), self._nodes()
 
@@ -193,7 +193,7 @@ def _serving(nodes: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
 
 
 def _places(serving: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
-    """Which nodes serve which queue (a partition of a cluster, `lane`)."""
+    """Nodes that serve each queue (a partition of a cluster, `lane`)."""
     has_partitions = pl.col("partitions").list.len().fill_null(0) > 0
     by_name = queues.join(
         serving.filter(has_partitions).explode("partitions"),
@@ -214,7 +214,7 @@ def _idle(
     node_states: pl.DataFrame | None,
     covered: pl.DataFrame,
 ) -> Idle:
-    """Which nodes existed, who held them and which were out of service, by number of the node."""
+    """Nodes that existed, attempts that held them, and times out of service, by number of the node."""
     key = ["cluster", "node"]
     existing = inventory.join(homes, on=key).select("home", *_TIMES, pl.col("milli_gpus").alias("gpus"))
     held = allocated_intervals(attempt_nodes, covered).join(homes, on=key)

@@ -180,7 +180,7 @@ _FRAGMENTED: Final = 2
 _MISPLACED: Final = 4
 _HELD_BACK: Final = 8
 _BY_NO_RULE: Final = 16
-"""What is true of any job that waits: it fits though no rule holds it back; it does not for one of two reasons; it fits
+"""Conditions of any waiting job: it fits though no rule holds it back; it does not for one of two reasons; it fits
 and a rule holds it back; no rule holds it back."""
 
 
@@ -275,7 +275,7 @@ class _IdlePool:
         return self._hosts[each]
 
     def segments(self, each: int, size: int) -> Longs:
-        """How many groups of so many such nodes, each within a block, there are."""
+        """Number of groups of so many such nodes, each within a block."""
         if (each, size) not in self._segments:
             self._segments[each, size] = self._count_segments(each, size)
         return self._segments[each, size]
@@ -305,7 +305,7 @@ _COLUMNS: Final = 4096
 def _flags_of_waiting(
     pool: _IdlePool, kinds: list[dict[str, int]], spans: dict[int, tuple[Longs, Longs]]
 ) -> npt.NDArray[np.uint8]:
-    """What is true of the jobs that wait for a partition, at each moment of the grid; bits as above."""
+    """Conditions of the jobs that wait for a partition, at each moment of the grid; bits as above."""
     flags = np.zeros(len(pool.total), dtype=np.uint8)
     for kind in kinds:
         first, last = spans[kind["kind"]]
@@ -336,7 +336,7 @@ def _mark(flags: npt.NDArray[np.uint8], where: Flags, what: int) -> None:
 
 
 def _in_sequence(pieces: pl.DataFrame, first: Longs, last: Longs, grid: Longs, code: Longs) -> pl.DataFrame:
-    """How long each cause lasted within each piece; the causes from the piece's beginning on, one after the other."""
+    """Duration of each cause within each piece; the causes from the piece's beginning on, one after the other."""
     lengths = np.diff(grid)
     parts, begin = [], pieces["started"].to_numpy()
     for number in CAUSES:

@@ -1,4 +1,4 @@
-"""What the ledger is made of, in numbers: microseconds, lanes for nodes, places in a list for attempts.
+"""Inputs of the ledger in numbers: microseconds, lanes for nodes, places in a list for attempts.
 
 The ledger is local in time: the rows of a day follow from the inputs of that day. So it is made a few
 days at a time (memory is that of a few days), and a day whose inputs are the same need not be made again. What is not

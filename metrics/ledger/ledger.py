@@ -21,7 +21,7 @@ def with_silence(node_states: pl.DataFrame, slurmd_timeout_s: pl.DataFrame) -> p
     """Add the time that a node had been silent for before Slurm called it down.
 
     Slurm marks a node DOWN, "Not responding", only after it has had no response from it for SlurmdTimeout. Its jobs end
-    at that same moment, so without this the time that a dead node held GPUs would be zero. What is added is certain
+    at that same moment, so without this the time that a dead node held GPUs would be zero. The added time is certain
     silence; the node may have died up to a few pings earlier still.
 
     Args:

@@ -38,7 +38,7 @@ _EVENTS = (
     ("compile", "startup", "compile"),
     ("init", "startup", "init"),
 )
-"""What an event's kind means: kind, category, cause. The earlier wins where two overlap. `data` depends on when it
+"""Meaning of an event's kind: kind, category, cause. The earlier wins where two overlap. `data` depends on when it
 was, and a kind that is not here is `other_work` under its own name."""
 
 
@@ -198,7 +198,7 @@ def _startups(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame
 
 
 def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
-    """What follows the last thing that a session logged: until the next session of the attempt, or its end."""
+    """Time after the last entry of a session's log: until the next session of the attempt, or its end."""
     stepped = steps.group_by("session").agg(
         pl.col("reach").max().alias("last_step"), pl.col("hang_us").first(), pl.col("period_us").first()
     )
@@ -264,7 +264,7 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
 def _exclusive(base: pl.DataFrame) -> pl.DataFrame:
     """Cut what would overlap: of several programs that log at once, the one that logged last decides.
 
-    In a lane each interval ends at the latest where the next one begins. What is left of a longer one behind a shorter
+    In a lane each interval ends at the latest where the next one begins. The rest of a longer one behind a shorter
     one that began later is the longest's again.
     """
     following = pl.col("started").shift(-1).over("lane")
@@ -291,7 +291,7 @@ def _exclusive(base: pl.DataFrame) -> pl.DataFrame:
 
 
 def first_step_extra(steps: pl.DataFrame) -> pl.DataFrame:
-    """What the first step of each attempt took beyond the ideal step of its run: compilation, caches, warm-up.
+    """Time of each attempt's first step beyond the ideal step of its run: compilation, caches, warm-up.
 
     The ideal is Google's (ml-goodput-measurement) over the run's other steps: the mean of those that are not anomalous.
     A run with no other step has none. First steps that were run again later are lost, and stay so.

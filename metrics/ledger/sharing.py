@@ -1,4 +1,4 @@
-"""When a node is one holder's alone, and when it is the whole node that they hold.
+"""Times in which a node is one holder's alone, and in which the holder has the whole node.
 
 The rule of `metrics.telemetry.ownership` (whose samples are) and of the ledger's evidence (what telemetry shows of an
 attempt): all samples of a node are one attempt's only while no other attempt holds GPUs of it, and while the attempt

@@ -26,7 +26,7 @@ def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: flo
     """Share of the time of an attempt's kept steps that was over the ideal step, by UTC day.
 
     A step that takes at least `slowdown` times the ideal counts with all that it took beyond the ideal; any other
-    with nothing. What events took out of a step (checkpoints, evaluation, waiting for data) is not its time. A step
+    with nothing. Time of events within a step (checkpoints, evaluation, waiting for data) is not its time. A step
     across midnight is shared out between the days.
 
     Args:

@@ -100,7 +100,7 @@ def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame
         *(pl.when(waits_so).then(category("pending_demand")) for waits_so in waits),
         category("no_demand"),
     )
-    # What has no cause is an empty text for the time being, so that the first that waits decides.
+    # A wait without a cause is an empty text for the time being, so that the first that waits decides.
     why = pl.coalesce(
         *(pl.when(so).then(pl.lit(cause or "")) for so, cause in zip(waits, causes, strict=True)), pl.lit("")
     )
@@ -196,7 +196,7 @@ def _by_accounting() -> pl.Expr:
 def _scaled_down(
     base: pl.DataFrame, segments: pl.DataFrame, held: pl.DataFrame, attempts: pl.DataFrame
 ) -> pl.DataFrame:
-    """Where attempts hold more than the node has: what to add to (that is, take from) each, per segment.
+    """Corrections where attempts hold more than the node has: amount to add to (that is, take from) each, per segment.
 
     Attempts whose GPUs on the node are known come first, and those whose split is assumed share what is left. Within
     each of the two an attempt's share is its GPUs x room / held, rounded down to a thousandth; the thousandths left

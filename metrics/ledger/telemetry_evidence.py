@@ -54,7 +54,7 @@ def active_time(
     *,
     provisional_s: float = IMPUTED_CHECKPOINT_S,
 ) -> pl.DataFrame:
-    """What the GPUs of attempts did, as far as telemetry shows it.
+    """Activity of the GPUs of attempts, as far as telemetry shows it.
 
     Args:
         activity: `frames.ACTIVITY`; intervals of one GPU do not overlap. Intervals of samples have an `active_share`
@@ -365,7 +365,7 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("seen") == pl.col("capacity"))
         .join(_sure(holders, here), on="holder")
     )
-    # When in an hour a GPU's share of it was is unknown: it holds for all of the hour or for none.
+    # The time within the hour of a GPU's share is unknown: the share holds for all of the hour or for none.
     steady = pl.col("ended") - pl.col("started") == _HOUR
     certain = own.filter((pl.col("fractional") == 0) | steady).with_columns(
         productive=(pl.col("milli_gpus") * (_MILLI - (pl.col("capacity") - pl.col("active"))).clip(0) // _MILLI).cast(
