@@ -33,7 +33,7 @@ OF_STATE = {
     "OUT_OF_MEMORY": ("user",),
     "PREEMPTED": (),
 }
-"""Where a final state can come from by itself; of those that are not here, from anywhere."""
+"""Domains that a final state can come from by itself; a state that is not here can come from any."""
 
 OF_CLASS = {
     "HW": ("hardware",),
@@ -71,7 +71,7 @@ _KEY = list(frames.ATTEMPT_KEY)
 
 
 def kind_of_state(state: pl.Expr, reason: pl.Expr) -> pl.Expr:
-    """What a node state that ended attempts is called: one of `REACTIONS`.
+    """Reaction that a node state which ended attempts stands for: one of `REACTIONS`.
 
     A pod that went is distinguished from a node that did: on Kubernetes a NODE_FAIL may be the loss of a slurmd pod and
     no fault of the hardware.
@@ -110,10 +110,10 @@ def events_around(
     before_s: float,
     after_s: float,
 ) -> pl.DataFrame:
-    """What the nodes of attempts reported around their ends, within their lives, the worst first.
+    """Reports of attempts' nodes around their ends, within their lives, the worst first.
 
-    What was over before an attempt began cannot have ended it, and is left out: an event before its start, or a node
-    state that was left again by then. What came after a person cancelled it is kept, but explains nothing.
+    Reports that were over before an attempt began cannot have ended it, and are left out: an event before its start, or
+    a node state that was left again by then. Reports after a person cancelled it are kept, but explain nothing.
 
     Events are in order of severity; then what a sensor reported goes before what the scheduler did about it; then the
     nearer to the end goes first.
@@ -256,7 +256,7 @@ def _masks(name: pl.Expr, domains_of: dict[str, tuple[str, ...]]) -> pl.Expr:
 
 
 def in_words(events_near: pl.DataFrame) -> pl.DataFrame:
-    """What nodes reported around each ending, the worst first: the attempt's key and `events`.
+    """Reports of nodes around each ending, the worst first: the attempt's key and `events`.
 
     An event is its kind and code, with its node and GPU behind it: `xid 79 (n03 gpu 2)`. Those beyond `EVENTS_SHOWN`
     are counted.

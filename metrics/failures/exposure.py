@@ -1,4 +1,4 @@
-"""What a failure rate is made of: how long which executions ran in a window, and how they were interrupted.
+"""Inputs of a failure rate: the time that executions ran in a window, and how they were interrupted.
 
 Every attempt gives exposure, however it ended. Those that ran when the window opened give it from there on only.
 Sums are taken once per job size, of which there are few; every range of sizes is added up from these.
@@ -76,7 +76,7 @@ def around(gpus: float, *, tolerance: float = 0.0625) -> SizeRange:
 
 @dataclass(frozen=True)
 class Histories:
-    """What the windows of a cluster are cut out of.
+    """History of a cluster, from which windows are cut.
 
     Attributes:
         ran: executions, see `executed`.
@@ -240,7 +240,7 @@ class Risk:
 
 
 def risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
-    """What was at risk in a window; found once for a history."""
+    """Exposure in a window; computed once for a history."""
     if (since, until) not in past.risks:
         past.risks[since, until] = _risk_in(past, since, until)
     return past.risks[since, until]
@@ -286,7 +286,7 @@ def _numbered(ran: pl.DataFrame) -> int:
 def _daily(exposed: pl.DataFrame, gpus: FloatArray, first_day_us: int, n_days: int) -> FloatArray:
     """GPU-days by distinct size and day.
 
-    What lies after a moment on day i is the rest of that day and all of those after it; an attempt's time is what lies
+    The time after a moment on day i is the rest of that day and all of those after it; an attempt's time is what lies
     after its start less what lies after its end. So two sums per day, and one running sum over days, in whole
     microseconds: the same in any order of rows.
     """

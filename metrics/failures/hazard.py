@@ -1,4 +1,4 @@
-"""Whether interruptions come by age: survival, competing causes and Weibull fits by job size.
+"""Interruptions by age: survival, competing causes and Weibull fits by job size.
 
 The age of an attempt is how long it has run. One that already ran when the window opened enters at its age then; one
 that still runs when it closes is censored there. Where another cause ends an attempt first, Kaplan-Meier takes it as
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from metrics.statistics import FloatArray
 
 CAUSES = {"infrastructure": 1, "user": 2, "preemption": 3, "completed": 4, "other": 5}
-"""What ends attempts. `user` are failures; `other` are cancellations, time limits, planned requeues and ends of states
-that have none. An attempt that accounting never closed (RUNAWAY) is censored where it was last known to run."""
+"""Causes that end attempts. `user` are failures; `other` are cancellations, time limits, planned requeues and ends of
+states that have none. An attempt that accounting never closed (RUNAWAY) is censored where it was last known to run."""
 
 KINDS = {"infrastructure": (1,), "unplanned": (1, 2)}
-"""What counts as an interruption, as in `metrics.failures.rates`."""
+"""Causes that count as an interruption, as in `metrics.failures.rates`."""
 
 AGES = {"1h": 3600.0, "24h": 86_400.0, "7d": 604_800.0}
 """Ages at which the share not interrupted is given."""
@@ -129,7 +129,7 @@ def spells(past: Histories, since: datetime, until: datetime) -> tuple[FloatArra
 
 
 def _causes(past: Histories) -> npt.NDArray[np.int64]:
-    """What ended each execution that ended, by its number."""
+    """Cause of the end of each execution that ended, by its number."""
     by_state = (
         pl.when(pl.col("state") == "COMPLETED")
         .then(CAUSES["completed"])

@@ -2,7 +2,7 @@
 
 The windows are Meta's: an event explains an attempt's end from 10 minutes before it to 5 minutes after (Kokolis et al.,
 "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III), clipped to the attempt's life.
-What comes after a person cancelled an attempt does not touch it. What is only touched (the
+Events after a person cancelled an attempt do not touch it. An attempt that is only touched (the
 event is somewhere within the attempt) may have been slowed down.
 """
 
@@ -124,7 +124,7 @@ def _numbered(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _occupancy(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
-    """Which node each attempt held from when to when, and when the attempt ended; null: it goes on.
+    """Nodes that each attempt held, from when to when, and the attempt's end; null: it goes on.
 
     `by_person`: what happened after its end has nothing to do with it.
     """

@@ -2,7 +2,7 @@
 
 Classes follow Meta's differential diagnosis: an ending is infrastructure only with evidence for it.
 Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III and Table I.
-Which event explains an ending, and where it can come from: `metrics.failures.diagnosis`.
+The event that explains an ending, and its possible domains: `metrics.failures.diagnosis`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEFORE_END_S = 600.0
 AFTER_END_S = 300.0
 """A critical event on one of an attempt's nodes explains its end from 10 minutes before it to 5 minutes after.
 
-What was over before the attempt began explains nothing of it, and what happened after a person cancelled it neither.
+Events that were over before the attempt began do not explain its end, nor do those after a person cancelled it.
 """
 
 MERGE_S = 900.0
@@ -209,7 +209,7 @@ def _most_informative(events_near: pl.DataFrame) -> pl.DataFrame:
 
 
 def _domains() -> pl.Expr:
-    """Where endings can come from: what explains them decides, else a milder event (an XID of the user's program)."""
+    """Domains of endings: by the event that explains them, else a milder one (an XID of the user's program)."""
     explained = pl.col("kind").is_not_null()
     explainable = pl.col("state").is_in([*_EXPLAINABLE, *_BY_ITSELF]) | ~pl.col("state").is_in(list(_BY_STATE))
     parts = [

@@ -274,7 +274,7 @@ def _incidents(failed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shares(unblamed: pl.DataFrame) -> pl.DataFrame:
-    """What each node is charged of the failures that name no node: 1/n of an attempt on n nodes."""
+    """Share of each node in the failures that name no node: 1/n of an attempt on n nodes."""
     return (
         unblamed.unique(["cluster", "run_id", "attempt_no", "node"])
         .with_columns(charged=1.0 / pl.len().over("cluster", "run_id", "attempt_no"))
@@ -284,7 +284,7 @@ def _shares(unblamed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _times_out(states: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
-    """How often each node left service unplanned in the window; states within 15 minutes of each other are one."""
+    """Count of unplanned exits from service by node in the window; states within 15 minutes of each other are one."""
     own = pl.col("reason").fill_null("").str.contains(OWN_REASON)
     out = states.filter(
         pl.col("state").is_in(["down", "drained"]) & ~pl.col("planned").fill_null(value=False) & ~own
@@ -327,7 +327,7 @@ _P_HARDWARE, _P_OUT = "_p_hardware", "_p_out"
 
 
 def _verdicts(tested: pl.DataFrame, least: int) -> pl.DataFrame:
-    """Which families of signals agree, and what that makes of a node."""
+    """Families of signals that agree, and the resulting verdict on a node."""
     often = (pl.col("q_value") < LEVEL).fill_null(value=False) & (pl.col("failures") >= least)
     ill = (pl.col(_P_HARDWARE) < LEVEL).fill_null(value=False) & (pl.col("hardware_kinds") > 0)
     out = (pl.col(_P_OUT) < LEVEL).fill_null(value=False) & (pl.col("out_count") > 0)

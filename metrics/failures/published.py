@@ -1,4 +1,4 @@
-"""What others published about failures: rates, counts and quoted points, each with its source.
+"""Published failure statistics of others: rates, counts and quoted points, each with its source.
 
 A reference with a count is compared by an exact two-sample interval; one without is a constant, and only our own count
 is uncertain. Whether it was defined as ours is stated with it: most were not.

@@ -1,4 +1,4 @@
-"""How often attempts are interrupted: events over exposure, for every size of job, with exact intervals.
+"""Interruption rates of attempts: events over exposure, for every size of job, with exact intervals.
 
 Every attempt gives exposure, however it ended: running, cancelled and completed attempts are censored, not left out.
 With k events in exposure T the maximum-likelihood MTTF is T/k, which is also the right-censored exponential estimate.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 CLASSES = {"infrastructure": INFRASTRUCTURE, "unplanned": UNPLANNED, "meta_rf": META_RF}
-"""What counts as a failure. `meta_rf` is for attempts of over 128 GPUs only."""
+"""Definitions of a failure. `meta_rf` is for attempts of over 128 GPUs only."""
 
 
 def failure_rates(
@@ -105,7 +105,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
 
 
 def law_in(past: Histories, since: datetime, until: datetime, kind: str) -> SizeLaw:
-    """How the rate of a class of failures grows with a job's GPUs, from the attempts that ran in a window."""
+    """Growth of the rate of a class of failures with a job's GPUs, from the attempts that ran in a window."""
     risk = risk_in(past, since, until)
     within = past.ended.filter(frames.ended_in(since, until) & CLASSES[kind])
     return _law(_events(within, risk), risk, _all_of(kind))
@@ -116,7 +116,7 @@ def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.Data
 
     Returns:
         The columns of `rates_in` for the size `pooled`, with `cause` and `share` (of all interruptions listed); `class`
-        is that of the interruption. What is no failure, such as a cancellation, is not listed.
+        is that of the interruption. Endings that are no failure, such as cancellations, are not listed.
     """
     risk = risk_in(past, since, until)
     within = past.ended.filter(frames.ended_in(since, until) & UNPLANNED)

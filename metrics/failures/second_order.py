@@ -144,7 +144,7 @@ def order_of_loss() -> pl.Expr:
 
 
 def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
-    """What failures cost in the first and in the second order, imputed as Meta does and as measured.
+    """Cost of failures in the first and in the second order, imputed as Meta does and as measured.
 
     Args:
         interruptions: one row per interruption, with `class`, `second_order`, `runtime_s`, `milli_gpus` and

@@ -1,4 +1,4 @@
-"""Whether failures grow as the GPUs do: the 1/N law, tested before an MTTF is quoted at another size.
+"""Test of the 1/N law (failures grow as the GPUs do), before an MTTF is quoted at another size.
 
 A job of N GPUs fails at the rate exp(a + b log N); b = 1 is the law behind MTTF = 1/(N r_f). The model is a Poisson
 regression of failures on log N with job-days as offset. Sizes enter as they are, not in buckets: all attempts of one
@@ -32,7 +32,7 @@ STEEPEST = 50.0
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """How the failure rate of a job grows with its GPUs: rate = exp(a + b log N), per day.
+    """Growth of a job's failure rate with its GPUs: rate = exp(a + b log N), per day.
 
     Attributes:
         b: the slope; 1 is the 1/N law. None where the data do not determine it.
@@ -94,7 +94,7 @@ class SizeLaw:
 
 
 def caveat(b: float | None, b_low: float | None, b_high: float | None, *, slope: bool = True) -> str:
-    """What is known of the 1/N law, for a reader of an extrapolated MTTF.
+    """Evidence for the 1/N law, for a reader of an extrapolated MTTF.
 
     Args:
         b: the fitted slope; None where the data do not determine it.
@@ -193,7 +193,7 @@ def _moments(b: float, x: FloatArray, log_days: FloatArray) -> tuple[float, floa
 
 
 def _crossing(beyond: Callable[[float], float], far: float, near: float) -> float | None:
-    """Where the likelihood has fallen far enough, between a point inside the interval and one far out."""
+    """Point where the likelihood has fallen far enough, between one inside the interval and one far out."""
     return root(beyond, far, near) if beyond(far) > 0 else None
 
 

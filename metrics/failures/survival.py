@@ -1,4 +1,4 @@
-"""How the chance of an interruption changes with an attempt's age: Kaplan-Meier, competing causes, Weibull.
+"""Chance of an interruption by an attempt's age: Kaplan-Meier, competing causes, Weibull.
 
 An attempt is seen from the age at which it (or the window) began to the age at which it ended (or the window did):
 truncated on the left, censored on the right. Ages are seconds of running. Plain arrays in and out, nothing of failures
@@ -40,7 +40,7 @@ _STARTS = [float(x) for x in np.linspace(math.log(SHAPES[0]), math.log(SHAPES[1]
 
 
 class Spells(NamedTuple):
-    """How long attempts were seen.
+    """Observed ages of attempts.
 
     Attributes:
         entered: age when first seen, seconds; 0 unless it ran before the window opened.
@@ -180,7 +180,7 @@ TIMES: Final[frames.Schema] = {
     "median_high_s": frames.NUMBER,
     "p90_s": frames.NUMBER,
 }
-"""How long something took: how often, how many still last, the median with its interval, the 90th percentile."""
+"""Durations: their number, how many still last, the median with its interval, the 90th percentile."""
 
 
 def times(took_s: FloatArray, is_open: npt.NDArray[np.bool_]) -> dict[str, float | None]:
@@ -261,7 +261,7 @@ class _Ages(NamedTuple):
 
 
 class _Profile(NamedTuple):
-    """What the likelihood needs.
+    """Inputs of the likelihood.
 
     Attributes:
         ages: of attempts seen from the start, and of those that entered late.
@@ -320,7 +320,7 @@ def weibull(spells: Spells, causes: Sequence[int]) -> Weibull | None:
     top, flat = profile.log_likelihood(shape), profile.log_likelihood(1.0)
     low, high = _shape_interval(profile, shape)
     scale, *ends = _scales(profile, shape, is_open=low is None)
-    # What both likelihoods lack: -d for the exponent, and -d log(unit) since ages are in other units.
+    # Constant that both likelihoods lack: -d for the exponent, and -d log(unit) since ages are in other units.
     constant = -d - d * math.log(profile.unit)
     return Weibull(
         shape=shape,
