@@ -1,4 +1,4 @@
-"""What a person should do about a run that straggles, by cause."""
+"""Recommended action for a run that straggles, by cause."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ BACKWARD: Final = "backward-recv"
 
 
 class Passes(NamedTuple):
-    """How forward and backward passes of the micro-batches of a worker scatter.
+    """Scatter of the forward and backward passes of a worker's micro-batches.
 
     Attributes:
         alike: correlation of the seconds of both passes of the same micro-batch, less their worker's means.
@@ -65,7 +65,7 @@ class Link(NamedTuple):
 
 
 def passes(trace: OperationTrace) -> Passes | None:
-    """How passes scatter; None without micro-batches of both, or where none differs from the others."""
+    """Scatter of passes; None without micro-batches of both, or where none differs from the others."""
     pairs = [*_passes_of_chunks(trace)]
     if not pairs:
         return None

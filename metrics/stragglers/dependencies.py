@@ -1,4 +1,4 @@
-"""Which operation of a step waits for which, and which end together.
+"""Dependencies between the operations of a step: those that wait for each other, and those that end together.
 
 On a worker, computation is one stream in program order, each direction of sends and receives another, gathers and
 scatters of parameters another. A send follows its computation, and a receive precedes it. A send and its receive, and

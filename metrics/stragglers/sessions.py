@@ -111,7 +111,7 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lasting(beside: pl.DataFrame) -> pl.DataFrame:
-    """How many times the middle rank's seconds the slowest rank of a session computes, all its intervals together."""
+    """Computation time of a session's slowest rank relative to the middle rank, over all its intervals together."""
     ranks = beside.group_by(*_SESSION, "rank").agg(pl.col("compute_s").sum() / pl.col("middle").sum())
     return ranks.group_by(_SESSION).agg(lasting=pl.col("compute_s").max())
 
@@ -252,7 +252,7 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _beside() -> pl.Expr:
-    """Which time beside computation made a session straggle, one of `_CAUSE_OF`, or null.
+    """Kind of time beside computation that made a session straggle, one of `_CAUSE_OF`, or null.
 
     Transfers, the host of all ranks, and the host of the rank that the others wait for: the longest of the three. Time
     that is long from the first step on is found by its share alone, or by other runs.
@@ -286,18 +286,18 @@ def _most(part: str) -> pl.Expr:
 
 
 def _comes_and_goes() -> pl.Expr:
-    """Whether the host takes its time now and then, as saving and loading data do: that is the shape of the job."""
+    """Whether the host is slow now and then, as saving and loading data are: that is the shape of the job."""
     return (pl.col("launch_share_of_lines") < MAJORITY) & (pl.col("launch_share") < MAJORITY)
 
 
 def _unsure_of_network() -> pl.Expr:
-    """Whether transfers take so much of the time throughout that a link may be slow, without another run to compare."""
+    """Whether transfers take so large a share throughout that a link may be slow, without another run to compare."""
     alone = pl.col("others").is_null()
     return (pl.col("cause") == "none") & alone & (pl.col("network_share") >= UNSURE_OF_NETWORK)
 
 
 def _lost() -> pl.Expr:
-    """What all ranks waited for the slowest, or for transfers or a host beyond the usual."""
+    """Time that all ranks waited for the slowest, or for transfers or a host beyond the usual."""
     network = pl.coalesce(pl.max_horizontal("network_s", "others_s"), _most("network"))
     host = pl.max_horizontal("launch_s", _most("launch"))
     seconds = (

@@ -1,4 +1,4 @@
-"""Which ranks compute longer than their peers, for good or for a while, from sums of computation alone.
+"""Ranks that compute longer than their peers, for good or for a while, from sums of computation alone.
 
 A rank is compared with the middle one of its peers: the ranks of the same session and pipeline stage, over the same
 steps, which have equal work in a job of regular shape. How far the logarithm of that ratio goes beyond what does not
@@ -106,7 +106,7 @@ def slow_ranks(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def tested(times: pl.DataFrame) -> pl.DataFrame:
-    """What the test of each rank needs, a row a rank: sessions can be passed in parts, each session in one part.
+    """Inputs of each rank's test, a row a rank: sessions can be passed in parts, each session in one part.
 
     Args:
         times: rows of `measured`.
@@ -178,7 +178,7 @@ def _with_interval(ratios: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _limits(ratios: pl.DataFrame, means: pl.DataFrame) -> pl.DataFrame:
-    """What does not matter and how much there is by chance, of each group of peers; and which ranks can be tested.
+    """Immaterial difference and scatter by chance of each group of peers, and the ranks that can be tested.
 
     The scatter is that of the middle rank, so a slow one does not hide itself. Neighbouring intervals that are alike
     count for fewer: by their correlation r the variance of a sum grows by (1 + r) / (1 - r).

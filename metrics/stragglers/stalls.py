@@ -1,7 +1,7 @@
 """Stalls: a session made no step for many times the usual, on what it waited, and which rank was last.
 
 A stall is a step that begins at least so many usual steps before the next one (10, and at least 5 minutes), as the
-ledger's hang. What its run log recorded meanwhile explains it: reading data, saving or loading a checkpoint. Otherwise
+ledger's hang. Events of its run log in that time explain it: reading data, saving or loading a checkpoint. Otherwise
 dumps of the NCCL flight recorder do, or
 times of ranks, if there are any: in a collective all ranks wait but the one that the others wait for; where even
 that one waits, the collective itself is stuck. Else its kind is unknown.
@@ -76,7 +76,7 @@ LINES_BEHIND: Final = 2
 def stalls(
     gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame, dumps: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """What each late step waited for.
+    """Cause of the wait of each late step.
 
     Args:
         gaps: `STEP_GAPS`, without those in which a process started: that is a restart.
@@ -168,7 +168,7 @@ def _by_events(late: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_ranks(late: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
-    """What ranks recorded of the time of each stall: `rank_kind`, `rank_reason`, `last_rank`, `last_node`."""
+    """Ranks' records of the time of each stall: `rank_kind`, `rank_reason`, `last_rank`, `last_node`."""
     lines = frames.conform(ranks, RANK_LINES).drop("step", strict=False)
     pairs = late.select(*_KEY, "resumed_at", "seconds", "usual_s").join(
         lines, on=["cluster", "run_id", "job_id"], nulls_equal=True
@@ -211,7 +211,7 @@ def _by_ranks(late: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_last_steps(late: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
-    """Where no line spans a stall, as when a run never went on: ranks whose last line is of earlier steps than others'.
+    """Ranks that stopped early in a stall that no line spans, as when a run never went on: their last step is earlier.
 
     Returns:
         `_OF_RANKS` with `step_` before their names, of stalls where few ranks stopped, two lines or more behind.

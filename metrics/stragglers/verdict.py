@@ -85,7 +85,7 @@ def verdict(result: WhatIf) -> Verdict:
 
 
 def _shares(result: WhatIf) -> dict[Cause, float]:
-    """What each cause explains, as parts of the time beyond the ideal."""
+    """Share of the time beyond the ideal that each cause explains."""
     shares: dict[Cause, float] = dict.fromkeys(("node", "job_shape", "network", "launch"), 0.0)
     for part, cause in _causes_of_parts(result).items():
         shares[cause] += result.shares[part]
@@ -116,7 +116,7 @@ def _alike(result: WhatIf) -> bool:
 
 
 def _transfers(result: WhatIf) -> str:
-    """Which transfers are slow, where those of one place explain half of what all take beyond the usual."""
+    """Place of slow transfers, where those of one place explain half of what all take beyond the usual."""
     link = result.link
     if link is None or link.share < MAJORITY:
         return "transfers take longer than such transfers usually do, on no single link"

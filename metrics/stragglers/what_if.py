@@ -1,4 +1,4 @@
-"""What a job would take without stragglers, and what explains the difference.
+"""Duration of a job without stragglers, and the causes of the difference.
 
 The ideal step is the replay in which each operation takes what its kind takes on average: computations their mean,
 communication its median (OSDI'25, section 3.3). Two views of the difference:
@@ -48,7 +48,7 @@ NOISE: Final = 1e-9
 """A difference of so small a share of the ideal time is none: there is nothing to explain."""
 
 PARTS: Final = ("launch", "micro_batches", "workers", "stages", "communication")
-"""What explains the time beyond the ideal, in the order in which it is taken away."""
+"""Parts of the time beyond the ideal, in the order in which they are taken away."""
 
 
 class PipelineStage(NamedTuple):
@@ -192,7 +192,7 @@ class _Replays:
         )
 
     def _of(self, *, kind: str | None = None, stage: int | None = None, rank: int | None = None) -> Chosen:
-        """Which operations these are; shape (operations, 1, ranks)."""
+        """Mask of these operations; shape (operations, 1, ranks)."""
         chosen = np.ones((len(self.kinds), 1, len(self.trace.ranks)), dtype=bool)
         if kind is not None:
             chosen &= (self.kinds == kind)[:, None, None]
@@ -213,7 +213,7 @@ class _Replays:
         return (self.replayed_s - without) / beyond if abs(beyond) > NOISE * self.ideal_s else None
 
     def _shares(self) -> dict[str, float]:
-        """What each part saves, one after the other, over all that is saved."""
+        """Saving of each part, one after the other, over all that is saved."""
         times = [self.measured_s, self.replayed_s]
         own = self._worker_means()
         of_stage = np.quantile(own, 0.5, axis=2, method="lower", keepdims=True)
