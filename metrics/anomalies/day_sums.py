@@ -5,8 +5,8 @@ before. How far a deviation goes beyond what does not matter (a least effect, or
 is summed up over the hours, and starts again at 0 where the sum would be negative: Page's cumulative sum. The sum is in
 units of its own tail. An hour adds 6 at most, so no single hour decides.
 
-What an hour adds follows from its day and the 14 days before, so a day is summed up by itself, whatever is queried
-later: the sum of all its hours, the highest sum from its beginning on, the highest of any stretch, and the sum at its
+The contribution of an hour follows from its day and the 14 days before, so a day is summed up by itself, for any later
+query: the sum of all its hours, the highest sum from its beginning on, the highest of any stretch, and the sum at its
 end. From these the sums of any days in a row follow (`metrics.anomalies.scan`). How subjects differed on those 14 days
 depends on their pasts in turn: a day depends on `REACH_DAYS` before it.
 
@@ -52,7 +52,7 @@ MIN_OF_ATTEMPT: Final = 8
 """From so many subjects of one attempt on it counts how these differ, too."""
 
 CAP: Final = 6.0
-"""What an hour adds to a sum, or takes from it, at most."""
+"""Largest amount that an hour adds to a sum or takes from it."""
 
 HOURS_A_DAY: Final = 24
 
@@ -92,7 +92,7 @@ APARTS: frames.Schema = {**dict.fromkeys(_ONCE, frames.TEXT), "day": frames.COUN
 
 
 class Past(NamedTuple):
-    """What is left of days.
+    """Summary of days, kept for later days.
 
     Attributes:
         medians: `MEDIANS`, each subject's by day.
@@ -104,14 +104,14 @@ class Past(NamedTuple):
 
     @classmethod
     def of(cls, sums: pl.DataFrame) -> Past:
-        """What days (`SUMS`) leave."""
+        """Summary of days from their `SUMS`."""
         medians = sums.filter(pl.col("against") == "peers").unique([*SUBJECT, "day"], keep="any")
         aparts = sums.filter(pl.col("apart").is_not_null()).unique([*_ONCE, "day"], keep="any")
         return cls(frames.conform(medians, MEDIANS), frames.conform(aparts, APARTS))
 
     @classmethod
     def joined(cls, days: Iterable[Past]) -> Past:
-        """What several days left."""
+        """Summary of several days together."""
         each = [cls(frames.empty(MEDIANS), frames.empty(APARTS)), *days]
         return cls(pl.concat([one.medians for one in each]), pl.concat([one.aparts for one in each]))
 
@@ -273,7 +273,7 @@ def _tests(levels: pl.DataFrame, against: str) -> pl.DataFrame:
 
 
 def _sums(tests: pl.DataFrame, grid: FloatArray, first_hour: int) -> dict[str, pl.Series]:
-    """What the hours of a day add to each test, as columns of `SUMS`."""
+    """Contribution of a day's hours to each test, as columns of `SUMS`."""
     sign, offset, immaterial, rate = (
         tests[name].to_numpy()[:, None] for name in ("sign", "offset", "immaterial", "rate")
     )

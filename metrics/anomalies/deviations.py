@@ -1,7 +1,7 @@
-"""How far GPUs, ports and mounts are from the middle of their peers, hour by hour.
+"""Deviation of GPUs, ports and mounts from the middle of their peers, hour by hour.
 
 Peers are what the same attempt held for the whole of the same hour: their work is alike, and what dips for all of them
-moves their middle. What has fewer than three peers is compared with nothing.
+moves their middle. A subject with fewer than three peers is not compared.
 
 Power is compared at equal work and temperature at equal power: what the deviation of the one explains of that of the
 other is taken out, by a line through the medians of the outer thirds (Tukey, Exploratory Data Analysis, 1977,
@@ -25,7 +25,7 @@ MIN_PEERS: Final = 3
 """With fewer peers nothing is compared."""
 
 LEAST_RANGE: Final = 0.02
-"""Where the outer thirds are less apart, a line through them has no slope."""
+"""Least distance of the outer thirds; where it is less, a line through them has no slope."""
 
 LINKS: Final = ("pcie", "nvlink")
 LEAST_BYTES_PER_S: Final = 1e8
@@ -46,7 +46,7 @@ GPU_HOURS: frames.Schema = {
     "nvlink_bytes_per_s": frames.NUMBER,
 }
 """Means of a busy GPU over an hour (hours since 1970), and a number of the attempt that held its node; null: unknown.
-`work` is its tensor activity, else its SM activity. What a link carries is the greater of both directions."""
+`work` is its tensor activity, else its SM activity. The traffic of a link is the greater of both directions."""
 
 NODE_HOURS: frames.Schema = {
     "node": frames.TEXT,
@@ -80,7 +80,7 @@ def gpu_deviations(hours: pl.DataFrame) -> pl.DataFrame:
         hours: `GPU_HOURS`, of one day; rows without an attempt have no peers.
 
     Returns:
-        `DEVIATIONS`, unsorted. What is null, not finite or not positive deviates from nothing.
+        `DEVIATIONS`, unsorted. Values that are null, not finite or not positive have no deviation.
     """
     held = frames.conform(hours, GPU_HOURS).filter(pl.col("attempt").is_not_null())
     relative = held.select(

@@ -79,8 +79,8 @@ def hour_sums(rows: pl.DataFrame, first: int, last: int, limits: Limits) -> pl.D
     """Sums over the busy samples of a block, by hour.
 
     Args:
-        rows: `PLACE` and `MEASURED`, and `INSTEAD` too if a sample has no tensor activity. What else is left out is
-            unknown.
+        rows: `PLACE` and `MEASURED`, and `INSTEAD` too if a sample has no tensor activity. Any other
+            column that is left out is unknown.
         first: the first hour, since 1970.
         last: the hour after the last one.
         limits: when a sample is busy.

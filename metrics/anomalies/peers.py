@@ -1,4 +1,4 @@
-"""Whose hours are whose: the attempt that alone held a node for the whole of an hour."""
+"""Owner of each hour of a node: the attempt that alone held the node for the whole of the hour."""
 
 from __future__ import annotations
 
