@@ -1,6 +1,6 @@
-"""How certain the ETTR of such runs is, given the observed runs: intervals by resampling whole runs.
+"""Confidence interval of the ETTR of the observed runs, by resampling whole runs.
 
-What a run lost hangs together (its node, its code, its size), so runs are what is drawn, never their hours.
+The losses of a run are correlated (its node, its code, its size), so runs are what is drawn, never their hours.
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993).
 """
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_DRAWN = 1_000
-"""Where there are more runs, this many random groups of them are drawn from instead: the interval is as wide (groups
-vary as much less as there are fewer of them), and a million runs take no longer than a thousand."""
+"""Most units to draw from. More runs are put into this many random groups: the interval is as wide (groups vary as much
+less as there are fewer of them), and a million runs take no longer than a thousand."""
 
 
 class OverRuns(NamedTuple):

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 IMPUTED_CHECKPOINT_S = 3600.0
 IMPUTED_RESTART_S = 300.0
-"""What Meta assumed where nothing was logged: hourly checkpoints, five minutes to restart."""
+"""Meta's assumptions where nothing was logged: hourly checkpoints, five minutes to restart."""
 
 FORMS = {
     "ettr": (pl.col("productive"), pl.col("wall_gpu_s")),
     "ettr_without_initial_queue": (pl.col("productive"), pl.col("after_start_gpu_s")),
     "ettr_with_checkpoint_writes": (pl.col("productive") + pl.col("checkpoint"), pl.col("wall_gpu_s")),
 }
-"""What each form of the measured ETTR has above the line and below it."""
+"""Numerator and denominator of each form of the measured ETTR."""
 
 _RUN = ["cluster", "run_id"]
 
@@ -127,7 +127,7 @@ def clipped(intervals: pl.DataFrame, since: datetime, until: datetime) -> pl.Dat
 
 
 def waits(attempts: pl.DataFrame, joined: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
-    """How long runs waited within a window: `wait_intervals`, clipped.
+    """Time that runs waited within a window: `wait_intervals`, clipped.
 
     Returns:
         `cluster`, `run_id`, `initial` (before the first start), `milli_gpus` waited for, `wait_s` (> 0).
@@ -151,7 +151,7 @@ def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.D
     """Productive GPU-seconds of each run as Meta imputed them, where nothing was logged.
 
     Every attempt is taken to have lost the restart overhead at its start and half a checkpoint interval at its end,
-    whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. What is left between is clipped to
+    whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. The time left between is clipped to
     the window, so windows add up; an attempt that still runs has had no end yet, and a resize is neither an end nor a
     start. Suspended time trains nothing; like in the ledger it is taken to lie at the attempt's end. Kokolis et al.,
     section IV.

@@ -1,4 +1,4 @@
-"""What ETTR a run is to be expected to have, from what was measured: how often it fails, and what each failure costs.
+"""Expected ETTR of a run from measured inputs: how often it fails, and the cost of each failure.
 
 The closed forms are those of tests/metrics/oracles/theory.py, as expressions for many runs at once. The inputs are
 measured where logs and accounting hold them; where they do not, they are the cluster's, and else Meta's assumptions.
@@ -28,7 +28,7 @@ _RUN = ["cluster", "run_id"]
 
 
 def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.DataFrame:
-    """How often each run started, and on how many GPUs.
+    """Number of starts of each run, and its GPUs.
 
     Args:
         executed: as `metrics.ettr.ettr.ordered` returns it, of the starts that count. A resize is no start.
@@ -53,7 +53,7 @@ def logged_gpus(logged: pl.DataFrame) -> pl.DataFrame:
 
 
 def inputs_of(table: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:
-    """What the expected ETTR of each run depends on, and where each input comes from.
+    """Inputs of the expected ETTR of each run, and the source of each input.
 
     Args:
         table: as `own_inputs` returns it.
@@ -133,7 +133,7 @@ class Shared(NamedTuple):
 
 
 def shared_of(table: pl.DataFrame) -> Shared:
-    """What all runs of a cluster share, of what `own_inputs` returned."""
+    """Inputs that all runs of a cluster share, from the result of `own_inputs`."""
     measured, paced = pl.col("own_restart").is_not_null(), pl.col("interval_s").is_not_null()
     everyone = exact_sum(pl.col("startup").filter(measured)) / exact_sum(_BEGUN.filter(measured))
     row = table.select(

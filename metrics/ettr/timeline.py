@@ -29,7 +29,7 @@ _WHAT = ["class", "cause", "evidence"]
 
 
 def run_timeline(waits: pl.DataFrame, spent: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
-    """What a run did with its wall time, in order.
+    """Wall time of a run by use, in order.
 
     Args:
         waits: of the run, as `metrics.ettr.ettr.wait_intervals` returns it.
