@@ -1,7 +1,7 @@
 """Names of a job's run, besides the scheduler's own ids: labels that its user gave it.
 
 An environment variable, a key in the comment, the wckey or a pattern of job names marks several jobs as one run,
-each only where the configuration enables it. What depends on another job (`--dependency=afterany:...`) cannot be used:
+each only where the configuration enables it. Dependencies on another job (`--dependency=afterany:...`) cannot be used:
 Slurm's accounting does not keep dependencies.
 """
 
@@ -30,7 +30,7 @@ BY_RULE = ("environment", "comment", "wckey", "name_pattern")
 
 @dataclass(frozen=True)
 class RunRules:
-    """How jobs are joined to runs beyond requeues.
+    """Rules that join jobs to runs beyond requeues.
 
     Attributes:
         env: environment variable whose value names the run; none if empty.
@@ -130,7 +130,7 @@ def _wckey() -> pl.Expr:
 
 
 def _by_pattern(pattern: str) -> pl.Expr:
-    """What a pattern takes out of a job's name: the group `run`, else the first group, else all that it matched."""
+    """Part of a job's name that a pattern extracts: the group `run`, else the first group, else the whole match."""
     groups = pl.Series([""], dtype=pl.String).str.extract_groups(pattern).struct.fields
     if not groups:
         return pl.col("name").str.extract(pattern, 0)

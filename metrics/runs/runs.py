@@ -105,7 +105,7 @@ def _before(name: str) -> pl.Expr:
 
 
 def _changes(*names: str) -> pl.Expr:
-    """Where one of the columns differs from the row before; true in the first row."""
+    """True where one of the columns differs from the row before, and in the first row."""
     return pl.any_horizontal(pl.int_range(pl.len()) == 0, *(pl.col(name).ne_missing(_before(name)) for name in names))
 
 
@@ -195,7 +195,7 @@ def _segments(mine: pl.DataFrame) -> pl.DataFrame:
 def timed(members: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Attempts with their user and times, and `_at`, by which those of several jobs are put in order.
 
-    What never started comes where it was given up, or last of all while it still waits.
+    A job that never started comes where it was given up, or last of all while it still waits.
     """
     far = pl.datetime(9999, 1, 1, time_unit="us", time_zone="UTC")
     at = pl.coalesce("started_at", "ended_at", far).alias("_at")
@@ -233,7 +233,7 @@ def put_together(mine: pl.DataFrame) -> pl.DataFrame:
 
 
 def at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
-    """Which chains ran while another one of the same name did; those that never started did not.
+    """Chains that ran while another one of the same name did; those that never started did not.
 
     Args:
         mine: as `timed` returns it, with `name`.
@@ -331,7 +331,7 @@ def as_executions(rows: pl.DataFrame, *others: pl.Expr) -> pl.DataFrame:
 
 
 def _in_company(rows: pl.DataFrame, names: list[str]) -> pl.Series:
-    """Whether a row has the same values as a neighbour. Most runs are one attempt: what groups cost is saved."""
+    """Whether a row has the same values as a neighbour. Most runs are one attempt: the cost of groups is saved."""
     as_before = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in names).fill_null(value=False)
     return rows.select(as_before | as_before.shift(-1).fill_null(value=False)).to_series()
 

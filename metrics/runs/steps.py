@@ -1,7 +1,7 @@
 """The contents of a run's log: its sessions and the attempts they were part of, and each execution of each step.
 
 A log begins a *session* for each process start, and then has steps, checkpoints and events. Sessions are matched to
-the scheduler's attempts by job id and time. What an attempt's GPUs did meanwhile follows in
+the scheduler's attempts by job id and time. The activity of an attempt's GPUs in that time follows in
 `metrics.ledger.log_evidence`.
 
 That a repeated step number undoes what came before it is Google's rule (ml-goodput-measurement).
@@ -152,7 +152,7 @@ def executions_of_steps(
         hang_us=threshold.fill_null(rules.hang_min_s * _US).cast(pl.Int64),
         period_us=(period.fill_null(0.0) * _US).cast(pl.Int64),
     )
-    # What an unusable session ran again was run again all the same; its own time is not logged.
+    # Steps that an unusable session ran again count as run again; its own time is not logged.
     return _reaching(timed.filter("usable"), carved_events(events, matched))
 
 
@@ -185,9 +185,9 @@ def carved_events(events: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
-    """How far each step reaches: to the next one, or the end of the event after it, if no hang lies between.
+    """Extent of each step: to the next one, or the end of the event after it, if no hang lies between.
 
-    What events explain is no hang. Of a step's own time (`wall_s`) waiting for data is a part.
+    Time that events explain is no hang. Of a step's own time (`wall_s`) waiting for data is a part.
     """
     lane = pl.col("session").alias("lane")
     busy = union(carved.select(lane, "started", "ended"))
@@ -229,7 +229,7 @@ def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
 
 
 def _behind(ordered: pl.DataFrame, busy: pl.DataFrame, since: pl.Expr) -> pl.DataFrame:
-    """How much of the time until the next step events take; those between two steps follow the earlier one."""
+    """Time that events take until the next step; those between two steps follow the earlier one."""
     return (
         busy.rename({"lane": "session"})
         .sort("started")
