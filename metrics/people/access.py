@@ -2,7 +2,7 @@
 
 A user in an account is one row, however many partitions the association names. Access begins when an association is
 made (Slurm's account changes), or where no change is known when a list of associations first has it; it ends when it is
-removed, or with the first list without it. What neither changes nor lists show is unknown.
+removed, or with the first list without it. Anything that neither changes nor lists show is unknown.
 
 A user who was renamed is one person under the latest name, unless the old name was given to another user later.
 """
@@ -56,7 +56,7 @@ JOBS: frames.Schema = {
     "first_job_at": frames.TIME,
     "last_active_at": frames.TIME,
 }
-"""What a user in an account submitted: `jobs_of_people`."""
+"""Jobs submitted by a user in an account: `jobs_of_people`."""
 
 ACTIVE, NEW, NEVER_USED, DORMANT, REMOVED, NO_ASSOCIATION, UNKNOWN = (
     "active", "new", "never used", "dormant", "removed", "no association", "unknown",
@@ -78,7 +78,7 @@ def access(
     accounted_from: datetime | None,
     dormant_s: float = DORMANT_S,
 ) -> pl.DataFrame:
-    """Who may, or did, use the cluster, since when, and how long it took to the first job.
+    """Users who may use the cluster or did, since when, and the time to their first job.
 
     Args:
         listed: `LISTED`.
@@ -247,7 +247,7 @@ def _added(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _removed(changes: pl.DataFrame) -> pl.DataFrame:
-    """Who has no association left, since when, and by whom: removed by its number, or its user or account by name.
+    """Users with no association left, since when, and by whom: removed by number, or its user or account by name.
 
     A user may have several in one account, one for each partition: access ends with the last of them.
     """
@@ -278,7 +278,7 @@ def _removed(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def onboarding(rows: pl.DataFrame, dimension: str) -> pl.DataFrame:
-    """How many were added, by account, by who added them or by month, and the time to their first job.
+    """Number of users added, by account, by who added them or by month, and the time to their first job.
 
     Args:
         rows: as `access` returns them; of those that no change records only states count.

@@ -25,9 +25,9 @@ _WHO: Final = ["cluster", "user", "account"]
 
 
 def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """Who may manage which account in the end: `cluster`, `user`, `account`, sorted.
+    """Coordinators of each account in the end: `cluster`, `user`, `account`, sorted.
 
-    What was observed last counts: a change, or a list that has the user, with the account or without it.
+    The last observation counts: a change, or a list that has the user, with the account or without it.
 
     Args:
         listed: `LISTED`.
@@ -50,14 +50,14 @@ def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _appointments(changes: pl.DataFrame) -> pl.DataFrame:
-    """Who was made coordinator of which account, and when."""
+    """Additions of coordinators: user, account and time."""
     return changes.filter(pl.col("action") == "Add Account Coord").select(
         "cluster", user="subject", account=pl.col("detail").str.strip_chars(), ts="ts"
     )
 
 
 def _removals(changes: pl.DataFrame) -> pl.DataFrame:
-    """Who was removed from which account, and when; null: everybody, and all accounts."""
+    """Removals of coordinators: user, account and time; null: all users, and all accounts."""
     conditions = changes.filter(pl.col("action") == "Remove Account Coords").select(
         "cluster", "ts", user=_values("user"), account=_values("acct")
     )

@@ -34,7 +34,7 @@ TO_PRICE: frames.Schema = {
 """GPU-time by UTC day and GPU model, and the energy of the part whose power is known: `gpu_time_to_price`."""
 
 PRICES: frames.Schema = {"gpu_model": frames.TEXT, "since": pl.Date(), "per_gpu_hour": frames.NUMBER}
-"""What an hour of a GPU costs from a day on; `since` null: from ever. A model is words of its name; empty: any."""
+"""Price of an hour of a GPU from a day on; `since` null: from ever. A model is words of its name; empty: any."""
 
 GRID: frames.Schema = {"since": pl.Date(), "kg_per_kwh": frames.NUMBER}
 """Kilograms of CO2 equivalent of a kilowatt-hour from a day on; `since` null: from ever."""
@@ -89,7 +89,7 @@ def priced(spent: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
 
 
 def cost(spent: pl.DataFrame, prices: pl.DataFrame, grid: pl.DataFrame, *, pue: float = 1.0) -> pl.DataFrame:
-    """What the GPU-time of each subject cost, what of that was productive, and its energy and emissions.
+    """Cost of the GPU-time of each subject, its productive part, and its energy and emissions.
 
     Args:
         spent: `TO_PRICE`.

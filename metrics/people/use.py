@@ -33,7 +33,7 @@ def use(
     until: datetime,
     of_all_gpu_s: float | None = None,
 ) -> pl.DataFrame:
-    """What each user or account used, and how reliably.
+    """Use of each user or account, and its reliability.
 
     Args:
         flags: attempts that held GPUs in the window, as `metrics.waste.waste.flagged` returns them.
