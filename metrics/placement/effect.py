@@ -265,7 +265,7 @@ def _sizes(rows: pl.DataFrame) -> tuple[int, int]:
     return more, rows.height - more
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 METRICS = (
     Metric(

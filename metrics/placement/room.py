@@ -153,7 +153,7 @@ def segments(nodes: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema).sort("cluster", "segment")
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 METRICS = (
     Metric(

@@ -259,7 +259,7 @@ class NodePlaces:
     def able(
         self, partition: tuple[str, str], each: int, *, empty: bool = False, broken: bool = False, placed: bool = True
     ) -> pl.DataFrame:
-        """When which nodes of a partition had so many GPUs free.
+        """Times in which each node of a partition had so many GPUs free.
 
         Args:
             partition: cluster and name.
@@ -382,7 +382,7 @@ def by_size(rows: pl.DataFrame, size: pl.Expr) -> pl.DataFrame:
     )
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 METRICS = (
     Metric(

@@ -113,7 +113,7 @@ def official_time(runs: pl.DataFrame, *, dropped: int = 1) -> Estimate | None:
     return Estimate(sum(counted) / len(counted), None, 0.0, runs.height, "runs")
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (
