@@ -356,7 +356,7 @@ def _floats(table: pl.DataFrame, name: str) -> FloatArray:
     return table[name].cast(pl.Float64).to_numpy()
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -210,7 +210,7 @@ def _ratio(value: float, interval: Interval[float], method: str) -> Ratio:
     return Ratio(value, interval.low, None if math.isinf(interval.high) else interval.high, method)
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -179,7 +179,7 @@ def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 _META = "Kokolis et al. (HPCA 2025) section III-C"
 

@@ -197,7 +197,7 @@ def _crossing(beyond: Callable[[float], float], far: float, near: float) -> floa
     return root(beyond, far, near) if beyond(far) > 0 else None
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

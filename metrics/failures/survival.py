@@ -402,7 +402,7 @@ def _crossing(beyond: Callable[[float], float], ways: Sequence[float]) -> float 
     return math.exp(float(optimize.brentq(beyond, ways[inside - 1], ways[inside])))
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -103,7 +103,7 @@ def _intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFra
 
 
 def _maybe_allocated(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
-    """When attempts held nodes with GPUs, or may have: `cluster`, `node`, `milli_gpus`, `started`, `ended`.
+    """Times in which attempts held nodes with GPUs, or may have: `cluster`, `node`, `milli_gpus`, `started`, `ended`.
 
     Whose they were does not matter here, and there are millions of rows.
     """

@@ -200,7 +200,7 @@ def _places(serving: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
         left_on=["cluster", "partition"],
         right_on=["cluster", "partitions"],
     )
-    # Where one of the two is not known, it rules no node out.
+    # Unknown partitions, of the node or of the queue, rule no node out.
     anywhere = queues.join(serving, on="cluster").filter(~has_partitions | (pl.col("partition") == ""))
     return pl.concat([each.select("lane", "cluster", "node") for each in (by_name, anywhere)])
 

@@ -138,7 +138,7 @@ def _windows(idle: Idle) -> Iterator[tuple[int, int]]:
 
 
 def _idle_pieces(idle: Idle, low: int, high: int) -> pl.DataFrame:
-    """When nodes had idle GPUs that work waited for, cut at full hours.
+    """Times in which nodes had idle GPUs that work waited for, cut at full hours.
 
     Returns:
         `home`, `started`, `ended` (counted from `low`), `gpus` (thousandths).

@@ -81,7 +81,7 @@ def active_time(
     samples = _joined_samples(activity)
     every = allocated_intervals(attempt_nodes, covered)
     held = (
-        # Where the inventory changes or accounting has a gap, the attempt still has the node: `begun`, `over`.
+        # An attempt keeps the node across a change of the inventory or a gap of accounting: `begun`, `over`.
         with_whole(
             overlaps(every.with_columns(begun="started", over="ended"), capacity, on=["cluster", "node"]), samples
         )

@@ -102,7 +102,7 @@ def _shares(samples: pl.DataFrame, idle: pl.Expr) -> tuple[NDArray[np.float64], 
 
 
 def _ends(day: SampleGrid, duration_us: Ints) -> Ints:
-    """When rows end, microseconds since 1970: never after the GPU's next row begins."""
+    """End of each row, microseconds since 1970: never after the GPU's next row begins."""
     following = np.empty_like(day.moments)
     following[:-1] = day.moments[1:]
     following[day.offset[1:] - 1] = day.following

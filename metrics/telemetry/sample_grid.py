@@ -158,7 +158,7 @@ def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None, by: tuple[s
 
 
 def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
-    """When the next sample of each lane begins, as far as known; else never."""
+    """Start of the next sample of each lane, as far as known; else never."""
     if following is None:
         return np.full(lanes.height, _NEVER, dtype=np.int64)
     joined = lanes.join(following, on=lanes.columns, how="left", maintain_order="left")

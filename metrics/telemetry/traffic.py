@@ -121,7 +121,7 @@ def _ratio(above: pl.Expr, below: pl.Expr) -> pl.Expr:
     return pl.when(below > 0).then(above / below)
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -63,7 +63,7 @@ def _ratio(above: str, below: str) -> pl.Expr:
     return pl.when(pl.col(below) > 0).then(pl.col(above) / pl.col(below))
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (
