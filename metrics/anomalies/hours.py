@@ -68,7 +68,7 @@ HOURS: Final[frames.Schema] = {
 
 
 class Limits(NamedTuple):
-    """When a sample shows its GPU busy: tensor, else engine activity from these on, else utilisation above this."""
+    """Thresholds of a busy GPU: tensor, else engine activity from these on, else utilisation above this."""
 
     active_tensor: float
     active_gr_engine: float

@@ -81,7 +81,7 @@ def runs_of_other_work(others: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFra
 
 
 def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
-    """When runs waited: before their first start, and between attempts.
+    """Waits of runs: before their first start, and between attempts.
 
     The first wait counts from the moment the job was eligible. A wait after a requeue counts from the end of the
     attempt before, the scheduler's own hold included: it is time that the failure cost. Where the next attempt is
@@ -311,7 +311,7 @@ def _ratios(table: pl.DataFrame) -> pl.DataFrame:
     return whole.with_columns(*ratios, imputed_share.alias("ettr_imputed"))
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 _OVER_RUNS = f"{BOUNDS}; BCa bootstrap over whole runs, 95 %, if they weigh as much as 20 equal ones"
 _MEAN = "each run has one vote, so small runs rule it: shown beside the GPU-time weighted ratio"

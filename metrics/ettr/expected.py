@@ -246,7 +246,7 @@ def over_runs(expectations: pl.DataFrame) -> pl.DataFrame:
     return summed.select("cluster", "n", weight, **means, **measured).sort("cluster")
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 _META = "Kokolis et al. (HPCA 2025), expected ETTR"
 

@@ -233,7 +233,7 @@ def _numbered(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _added(changes: pl.DataFrame) -> pl.DataFrame:
-    """When each was added, first and last, and by whom first."""
+    """Times at which each was added, first and last, and by whom first."""
     return (
         _numbered(changes)
         .sort("ts", "actor", maintain_order=True)
@@ -332,7 +332,7 @@ def _median(times: list[tuple[float | None, ...]]) -> tuple[float | None, float 
     return middle, low, high
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 METRICS = (
     Metric(

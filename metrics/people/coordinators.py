@@ -74,7 +74,7 @@ def _values(name: str) -> pl.Expr:
 
 
 def _removed(held: pl.DataFrame, removals: pl.DataFrame) -> pl.DataFrame:
-    """When each was removed last: `removed_at`."""
+    """Time at which each was last removed: `removed_at`."""
     each = held.join(removals.rename({"user": "whom", "account": "of"}), on="cluster")
     means = pl.col("whom").is_null() | (pl.col("whom") == pl.col("user"))
     means &= pl.col("of").is_null() | (pl.col("of") == pl.col("account"))

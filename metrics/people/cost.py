@@ -144,7 +144,7 @@ def _emitted(rows: pl.DataFrame, grid: pl.DataFrame) -> pl.DataFrame:
     return rows.sort("day").join_asof(factors.sort("since"), left_on="day", right_on="since", strategy="backward")
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 METRICS = (
     Metric(
