@@ -29,7 +29,7 @@ PAIRS: Final[frames.Schema] = {
     "terminating_at": frames.TIME,
     "pod_ended_at": frames.TIME,
 }
-"""When a Slurm node was which Kubernetes node: one row for each pod that slurmd ran in, or for a host with one name in
+"""Kubernetes node of each Slurm node, by time: one row for each pod that slurmd ran in, or for a host with one name in
 both; `terminating_at` is when the pod's deletion was requested, `pod_ended_at` when its containers had ended."""
 
 SIDES: Final[frames.Schema] = {
@@ -282,13 +282,13 @@ def _seen(name: str, step: int) -> pl.Expr:
 
 
 def _blind_s(step: int) -> pl.Expr:
-    """How long a side was not observed just before (1) or after (-1), seconds."""
+    """Time for which a side was unobserved just before (1) or after (-1), in seconds."""
     length = _beside("ended", step) - _beside("started", step)
     return (pl.when(_beside("blind", step)).then(length) / _US).fill_null(0.0)
 
 
 def _side(other_slurm: pl.Expr, slurm: str, other_kube: pl.Expr, kube: str) -> pl.Expr:
-    """Which side changed between an interval and its neighbour; unknown where that is not observed, or both did."""
+    """Side that changed between an interval and its neighbour; unknown where that is unobserved, or both changed."""
     moved = other_slurm.is_in(SERVING) != pl.col(slurm).is_in(SERVING)
     turned = other_kube != pl.col(kube)
     return (

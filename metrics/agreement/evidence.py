@@ -43,7 +43,7 @@ def _reason(found: pl.DataFrame, side: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Which side was wrong, where there is evidence, and the evidence.
+    """Side that was wrong, where there is evidence, and the evidence.
 
     The side that followed the other was late. Without that, the work on the node decides: work that Slurm placed on a
     cordoned node, or lost on a node that is not ready, or completed on one.

@@ -47,7 +47,7 @@ def agreement_summary(intervals: pl.DataFrame, by: str) -> pl.DataFrame:
 
     Args:
         intervals: `metrics.agreement.agreement.SYNC_INTERVALS`.
-        by: its column to group by: kind, wrong, node or evidence. What still lasts is censored where it was last seen.
+        by: its column to group by: kind, wrong, node or evidence. Lasting intervals are censored where last seen.
 
     Returns:
         `SUMMARY`, those that took most GPU-time first.
@@ -79,7 +79,7 @@ def _row(subject: str, part: pl.DataFrame) -> dict[str, object]:
 
 
 def sync_lags(intervals: pl.DataFrame) -> pl.DataFrame:
-    """How long Slurm took to follow Kubernetes, where Kubernetes changed first; those that still wait are censored.
+    """Time that Slurm took to follow Kubernetes, where Kubernetes changed first; those that still wait are censored.
 
     Args:
         intervals: `metrics.agreement.agreement.SYNC_INTERVALS`.

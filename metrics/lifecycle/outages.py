@@ -101,8 +101,8 @@ def outages(
     Args:
         states: `STATES`; null `ended_at` means that it still lasts. States that make no outage are passed over.
         time_out: `TIME_OUT`, of the window that GPU-time is to be counted in.
-        known_until: the last moment that the data cover. What lasts until then is open, and what begins later is
-            left out (maintenance that is announced).
+        known_until: the last moment that the data cover. An outage that lasts until then is open, and one that
+            begins later is left out (maintenance that is announced).
 
     Returns:
         `OUTAGES` and `STAGE_ROWS`, each sorted by cluster, node and time.
@@ -229,4 +229,4 @@ def _described(placed: pl.DataFrame, whole: pl.DataFrame, stages: pl.DataFrame, 
 
 
 _OUTCOMES = {"replacement": "replaced", "triage": "triaged", "reboot": "rebooted"}
-"""What was done, by the stages that an outage has: the first that it has names it."""
+"""Action taken, by the stages of an outage: the first stage that it has names it."""

@@ -1,4 +1,4 @@
-"""How long capacity takes to be back, and what each stage of an outage takes and costs.
+"""Time until capacity is back, and the duration and cost of each stage of an outage.
 
 Outages that still last are censored: they count with the time they have lasted so far, by Kaplan-Meier. Leaving them
 out would make repairs look faster than they are, most of all where the long ones are still going on.
@@ -107,7 +107,7 @@ def time_to_capacity_back(found: pl.DataFrame, by: str, *, since: datetime, unti
 
 
 def stage_summary(stages: pl.DataFrame, *, since: datetime, until: datetime) -> pl.DataFrame:
-    """What each stage takes and costs; its GPU-time adds up to what the ledger has as down, drained and maintenance.
+    """Duration and cost of each stage; its GPU-time adds up to the ledger's down, drained and maintenance time.
 
     Args:
         stages: `metrics.lifecycle.outages.STAGE_ROWS` of one cluster with time in the window.

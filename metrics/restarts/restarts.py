@@ -1,6 +1,6 @@
-"""How long runs take to get going again: from the end of an interrupted attempt to the start of the next.
+"""Restart time of runs: from the end of an interrupted attempt to the start of the next.
 
-The headline "about 90 s to job restart" has no published definition. What accounting can always measure is t2 to t4:
+The headline "about 90 s to job restart" has no published definition. Accounting can always measure t2 to t4:
 End of the interrupted attempt to Start of the next, made of Slurm's own hold after a requeue (t2 to t3, Eligible) and
 waiting for nodes (t3 to t4). Detection before it, and loading and catching up after it: `metrics.restarts.stages`.
 """
@@ -198,7 +198,7 @@ def _statistics(times: pl.Series) -> dict[str, object]:
     }
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 _MEDIAN = "order statistics of the median, at least 95 %"
 

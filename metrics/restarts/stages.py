@@ -5,8 +5,8 @@
     t7 end of its first step   t8 back at the step of t0
 
 t2 to t4 come from accounting (`metrics.restarts.restarts`), t1 also from telemetry and node states, the rest from logs.
-What is not recorded stays null. Clocks of logs may differ from the scheduler's by a little: a moment that a log puts
-before the one that it must follow is taken to be that one, so parts are never negative and known ones add up.
+Stages that are not recorded stay null. Clocks of logs may differ from the scheduler's by a little: a moment that a log
+puts before the one that it must follow is taken to be that one, so parts are never negative and known ones add up.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _first_signal(
 ) -> pl.DataFrame:
     """The first event that signals a failure around a moment: `by`, `signal_at`, `signal_by`, `signal_kind`.
 
-    What was over before the attempt began (`started_at` of `where`) is evidence of none of its failures.
+    An event that was over before the attempt began (`started_at` of `where`) is evidence of none of its failures.
     """
     critical = (pl.col("severity") == "critical").fill_null(value=False)
     of_program = pl.col("class").is_in(["APP", "CONSEQUENCE"]).fill_null(value=False)
@@ -282,7 +282,7 @@ def _loads(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
 
 @none_of("executed")
 def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
-    """When each interrupted run was back where it had been (`t8`): that step again, or the one after it.
+    """Time at which each interrupted run was back where it had been (`t8`): that step again, or the one after it.
 
     By the log's own clock: a step that ended after the end of its attempt (which accounting cuts to whole seconds) has
     not been done again by that.

@@ -1,4 +1,4 @@
-"""When an attempt had all of its GPUs, where some of its pods lived on from the attempt before."""
+"""Time at which an attempt had all of its GPUs, where some of its pods lived on from the attempt before."""
 
 from __future__ import annotations
 
