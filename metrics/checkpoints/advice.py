@@ -1,4 +1,4 @@
-"""How often runs save checkpoints, against how often would lose least, and what the difference costs.
+"""Checkpoint interval of runs, compared with the one that would lose least, and the cost of the difference.
 
 Two losses pull against each other: each save that blocks training takes its time, and each failure throws away what was
 trained since the last one. With failures that are exponential with mean M (in scheduled time), t of training between
@@ -307,7 +307,7 @@ def _floats(table: pl.DataFrame, name: str) -> FloatArray:
     return table[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

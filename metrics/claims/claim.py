@@ -65,7 +65,7 @@ class Exclusion:
     calendar: str | None = None
 
     def words(self) -> str:
-        """What is left out, and why.
+        """Excluded GPU-time, and the reason.
 
         >>> Exclusion("not ours", category="other_work").words()
         'all other_work: not ours'
@@ -120,7 +120,7 @@ class Claim:
 
     @property
     def narrowed(self) -> str | None:
-        """What makes it a claim on another number than the cluster's headline of the period, in words."""
+        """Difference of the claim from the cluster's headline of the period (scope, window), in words."""
         parts = [self.scope.words()]
         parts += [f"in {self.window}" if self.window else None]
         parts += [f"over the dense {self.dtype.upper()} peak" if self.dtype else None]

@@ -91,7 +91,7 @@ def outcome(judged: Judged, rule: Rule, steps: Sequence[CreditStep] = ()) -> Out
 
 
 def _numbers(judged: Judged, rule: Rule) -> tuple[float | None, float | None]:
-    """What the rule compares, read in favour of the provider and against."""
+    """Value that the rule compares, read in favour of the provider and against."""
     measured = judged.measured
     if rule == "value":
         return measured.value, measured.value

@@ -260,7 +260,7 @@ def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the usual orde
 
 
 class _Undecided(NamedTuple):
-    """What is open within a ratio's bounds: the evidence that decides, what it may prove, and the bounds in words."""
+    """Open part within a ratio's bounds: the evidence that decides, what it may prove, and the bounds in words."""
 
     evidence: str
     proof: str

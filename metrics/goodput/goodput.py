@@ -232,7 +232,7 @@ def lost(sums: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """How near the hardware's limit the kept steps came: MFU, as far as it is logged.
+    """Distance of the kept steps from the hardware's limit: MFU, as far as it is logged.
 
     Attributes:
         value: achieved over peak FLOP of the steps that log it; None where none does.
@@ -328,7 +328,7 @@ def _noted(*notes: str | None) -> str | None:
     return "; ".join(note for note in notes if note) or None
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -207,7 +207,7 @@ def _closed(
     return JobGoodput(total, productive, badput, max_step, disruptions, warnings)
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -38,7 +38,7 @@ ANOMALOUS_MADS = 3.0
 
 @dataclass(frozen=True)
 class JobGoodput:
-    """Where a job's wall time went, in seconds. `productive_s` and the buckets add up to `total_s`.
+    """Wall time of a job by use, in seconds. `productive_s` and the buckets add up to `total_s`.
 
     `max_step` is the last productive step: one that was kept, and was over. None where there is none.
     """

@@ -124,7 +124,7 @@ def _is_impossible(session: list[str]) -> pl.Expr:
 
 
 def default_measure(convention: Convention) -> Measure:
-    """What a convention is about: only `executed` counts what was computed again.
+    """Measure of a convention: `hfu` for `executed`, the only one that counts recomputation, else `mfu`.
 
     >>> default_measure("palm_full"), default_measure("executed")
     ('mfu', 'hfu')
@@ -367,7 +367,7 @@ def _note(
     return "; ".join(notes) or None
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 INPUTS: Final = (
     "parameters and sizes of the model, sequence length, tokens of a step, number and kind of GPUs, data type (fp8?)"
 )
-"""What MFU is computed from besides time, any of which may be stated wrongly."""
+"""Inputs of MFU besides time, any of which may be stated wrongly."""
 
 
 def beyond_peak(values: Iterable[float | None]) -> tuple[str, ...]:

@@ -45,14 +45,14 @@ def flops_per_token_expr(convention: Convention, measure: Measure = "mfu") -> pl
 _NEVER = pl.lit(value=False)
 _NONE = pl.lit(None, dtype=pl.Float64)
 _FULL = pl.col("recompute").replace_strict({"none": False, "full": True}, default=None, return_dtype=pl.Boolean)
-"""Whether all activations are computed again. That word does not define what `selective` computes again, but for
+"""Whether all activations are computed again. The word `selective` does not define what is computed again, but for
 Megatron: the attention core."""
 
 _SELECTIVE = (pl.col("recompute") == "selective").fill_null(value=False)
 
 
 def _passes(recompute: pl.Expr) -> pl.Expr:
-    """What executed FLOP are, over those needed; null where it is unknown whether anything is computed again."""
+    """Ratio of executed FLOP to those needed; null where it is unknown whether anything is computed again."""
     return pl.when(recompute).then(FULL_RECOMPUTE).when(~recompute).then(1.0)
 
 

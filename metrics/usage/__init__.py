@@ -1,1 +1,1 @@
-"""What attempts used of the CPUs, memory and GPUs that they held, by the records of accounting alone."""
+"""Use of the CPUs, memory and GPUs that attempts held, by the records of accounting alone."""

@@ -1,4 +1,4 @@
-"""What accounting records of GPUs as GPU-seconds within a window: for attempts that no telemetry covers."""
+"""GPU use in accounting records, as GPU-seconds within a window: for attempts that no telemetry covers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GPU_USE: Final[frames.Schema] = {
 
 
 def gpu_use(recorded: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
-    """What accounting records of the GPUs of attempts, as `GPU_USE`; attempts of which it records nothing are left out.
+    """Recorded GPU use of attempts, as `GPU_USE`; attempts without such a record are left out.
 
     A record is of the whole attempt: of one that lies in the window in part, the part is taken to be like the whole.
 
@@ -64,7 +64,7 @@ def gpu_use(recorded: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
 
 
 def bounds(use: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """How much GPUs can have been busy at most: `by`, `busy_most_s`, `bounded_s`, and their share `busy_most`.
+    """Upper bound of busy GPU-time: `by`, `busy_most_s`, `bounded_s`, and their share `busy_most`.
 
     Args:
         use: rows with the columns of `by`, `busy_most_s` and `bounded_s`.

@@ -27,7 +27,7 @@ LOOP: Final = 3
 """So many of one user's attempts of one name in a row that failed at once are a loop."""
 
 LOOP_GAP_S: Final = 86_400.0
-"""What begins more than a day after the one before is no loop."""
+"""An attempt that begins more than this many seconds after the one before is not part of a loop: one day."""
 
 SHORT: Final = 0.25
 """An attempt that ran for less than this share of its time limit requested far more than it used."""
@@ -67,7 +67,7 @@ KINDS: Final = ("idle", "unused_gpus", "never_stepped", "failed_at_once", "short
 """Kinds of waste; the last two compare with what was requested, not with what was held."""
 
 COMPLETE, CANCEL, FAIL, PREEMPT, OPEN = "complete", "cancel", "fail", "preempt", "open"
-"""How GPU-time ended."""
+"""Ways in which GPU-time ends."""
 
 _ENDINGS: Final = {
     "COMPLETED": COMPLETE,
@@ -238,7 +238,7 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
 
 
 def time_limits(flags: pl.DataFrame, by: Sequence[str] = ("cluster",)) -> pl.DataFrame:
-    """How much attempts ran of the time that they had requested.
+    """Time that attempts ran, relative to the time that they had requested.
 
     Args:
         flags: as `flagged` returns it.
@@ -267,7 +267,7 @@ def _went_on_from_none() -> pl.Expr:
 
 
 def ending(state: str) -> pl.Expr:
-    """How the GPU-time of attempts with this final state ended."""
+    """Ending of the GPU-time of attempts with this final state."""
     return pl.col(state).replace_strict(_ENDINGS, default=FAIL)
 
 
@@ -292,7 +292,7 @@ def state_shares(gpu_time: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-# What is published --------------------------------------------------------------------------------------------------
+# Published metrics --------------------------------------------------------------------------------------------------
 
 
 METRICS = (
