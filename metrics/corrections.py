@@ -30,7 +30,7 @@ IN_SERVICE = "in_service"
 """State of a node that was not out of service, whatever the scheduler reported."""
 
 CONTINUED = "continued: "
-"""How the reason of a state begins that goes on after a correction: nothing happened at its first moment."""
+"""Prefix of the reason of a state that goes on after a correction: nothing happened at its first moment."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def attempt_keys(fixes: Sequence[CauseFix | RunFix]) -> pl.DataFrame:
 def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl.DataFrame:
     """Interruptions with classes, causes and nodes as persons overruled them.
 
-    What is not infrastructure has no node to blame, unless the correction names one. The kind of evidence stays what
-    it is: a person's word is shown as `detail` and by its id in `adjudication`. Incidents are not drawn again here:
+    A cause other than infrastructure has no node to blame, unless the correction names one. The kind of evidence
+    stays: a person's word is shown as `detail` and by its id in `adjudication`. Incidents are not drawn again here:
     see `metrics.failures.interruptions.with_incidents`.
 
     Args:
@@ -138,7 +138,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
 def corrected_states(states: pl.DataFrame, fixes: Sequence[StateFix]) -> pl.DataFrame:
     """Node states as persons overruled them: within a correction's interval nothing else holds.
 
-    What a state loses in its middle leaves two parts; the later one's reason begins with `CONTINUED`, since nothing
+    A state that loses its middle leaves two parts; the later one's reason begins with `CONTINUED`, since nothing
     happened at its first moment (see `beginnings`).
 
     Args:
@@ -162,7 +162,7 @@ def corrected_states(states: pl.DataFrame, fixes: Sequence[StateFix]) -> pl.Data
 
 
 def _without(row: dict[str, Any], fix: StateFix) -> list[dict[str, Any]]:
-    """What is left of a state (a row of `frames.NODE_STATES`) outside of a correction's interval."""
+    """Remainder of a state (a row of `frames.NODE_STATES`) outside of a correction's interval."""
     began, ended = row["started_at"], row["ended_at"]
     if row["node"] != fix.node or began >= fix.until or (ended is not None and ended <= fix.since):
         return [row]
@@ -261,7 +261,7 @@ def _groups(touched: pl.DataFrame, fixes: Sequence[RunFix]) -> dict[Execution, s
 
 
 def _group(execution: Execution, follows: dict[Execution, Execution | str]) -> str:
-    """Where following leads. Those that follow each other in a circle are one: the derived run of the first of them."""
+    """Last run of a chain. Those that follow each other in a circle are one: the derived run of the first of them."""
     seen: list[Execution] = []
     at: Execution | str = execution
     while not isinstance(at, str):
@@ -283,7 +283,7 @@ def _as_groups(groups: dict[Execution, str]) -> pl.DataFrame:
 
 
 def _names(changed: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, str]:
-    """What each group is called: as the run was, or by its first job where it is a run of its own."""
+    """Name of each group: that of its run, or of its first job where it is a run of its own."""
     leading = pl.coalesce("het_job_id", "job_id")
     second = pl.col("submitted_at").dt.strftime("-%Y%m%dT%H%M%SZ")
     precise = pl.col("submitted_at").dt.strftime("-%Y%m%dT%H%M%S%.6fZ")

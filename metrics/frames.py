@@ -122,7 +122,7 @@ RANK_STEPS: Schema = {
     "wait_s": NUMBER,
     "wall_s": NUMBER,
 }
-"""What a rank computed, and waited for others, in `steps` steps from `first_step` on, which took `wall_s` in all;
+"""Time that a rank computed, and waited for others, in `steps` steps from `first_step` on, which took `wall_s` in all;
 `stage` is null where the job has no pipeline stages."""
 
 COVERAGE: Schema = {"cluster": TEXT, "started_at": TIME, "ended_at": TIME}
@@ -177,7 +177,7 @@ EVENTS: Schema = {
     "severity": TEXT,
     "evidence": TEXT,
 }
-"""What nodes reported, by exporters (`health_events`) or by the scheduler (`failures.diagnosis.critical_states`)."""
+"""Events of nodes, from exporters (`health_events`) or the scheduler (`failures.diagnosis.critical_states`)."""
 
 MODEL: Schema = {
     "params": NUMBER,
@@ -203,10 +203,10 @@ MODEL: Schema = {
     "flops_per_token": NUMBER,
     "flop_convention": TEXT,
 }
-"""What a session logs of its model, as the run log names it."""
+"""Properties of a session's model, as the run log names them."""
 
 RECIPE: Schema = {"recipe": TEXT, "global_batch": NUMBER, "learning_rate": NUMBER, "time_factor": NUMBER}
-"""How a session trains its model, as the run log names it."""
+"""Training settings of a session's model, as the run log names them."""
 
 LAYOUT: Schema = {
     "tensor_parallel": COUNT,
@@ -222,7 +222,7 @@ LAYOUT: Schema = {
     "printed_mfu": NUMBER,
     "printed_steps": COUNT,
 }
-"""How a model is spread over GPUs, ids of other systems, and the speed that a log prints itself."""
+"""Distribution of a model over GPUs, ids of other systems, and the speed that a log prints itself."""
 
 SESSIONS: Schema = {
     "cluster": TEXT,

@@ -73,7 +73,7 @@ def _numbers(layer: pl.DataFrame, name: str) -> NDArray[np.int64]:
 
 
 def _in_order(lanes: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Where each edge comes in order of lane and time: by one number of both, where that has room for them."""
+    """Position of each edge in order of lane and time: by one number of both, where that has room for them."""
     if not len(lanes):
         return np.empty(0, dtype=np.uint32)
     low, first = int(times.min()), int(lanes.min())

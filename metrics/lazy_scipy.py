@@ -30,7 +30,7 @@ def load() -> None:
 
 
 def special_modules() -> tuple[Any, ...]:
-    """What has the functions of `scipy.special`: the package, if it is imported already, else its compiled modules."""
+    """Module with `scipy.special`'s functions: the package, if it is imported already, else its compiled modules."""
     with _lock:
         if _PACKAGE in sys.modules:
             return (sys.modules[_PACKAGE],)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BOUNDS = "bounds: unattributed and assumed time counted all unproductive (low) and all productive (high)"
-"""How the uncertainty of a share of GPU-time is given."""
+"""Form of the uncertainty of a share of GPU-time."""
 
 UNSEEN_BOUNDS = "lower and upper: all unobserved time counted unproductive and productive"
 """The same in the help of an exported family."""
@@ -21,7 +21,7 @@ UNSEEN_BOUNDS = "lower and upper: all unobserved time counted unproductive and p
 
 @dataclass(frozen=True)
 class Parts:
-    """What is above and below the line of a metric, in words.
+    """Numerator and denominator of a metric, in words.
 
     Attributes:
         unit: of both: `gpu_h` (the values are GPU-seconds) or `flop`.
@@ -36,7 +36,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Claimable:
-    """How a claim on a metric is judged.
+    """Rules by which a claim on a metric is judged.
 
     Attributes:
         method: name of the method of `app.claims.measure` that measures it.

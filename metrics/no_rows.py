@@ -1,7 +1,7 @@
-"""What is made of no rows: most clusters have no run logs or no telemetry, and steps over none cost as much.
+"""Results of no rows: most clusters have no run logs or no telemetry, and steps over none cost as much.
 
-Planning a step of polars takes a tenth of a millisecond, and a computation takes thousands of them. What a function
-makes of no rows depends on nothing but the columns that it is handed, so it is made once.
+Planning a step of polars takes a tenth of a millisecond, and a computation takes thousands of them. The
+result of a function for no rows depends only on the columns of its arguments, so it is computed once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def none_of(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.D
 
 
 def _columns(value: object) -> object:
-    """What of an argument decides about columns: those of a frame, and names. Numbers and times decide about rows."""
+    """Part of an argument that decides about columns: a frame's, and names. Numbers and times decide about rows."""
     if isinstance(value, pl.DataFrame):
         return tuple(value.schema.items())
     return tuple(value) if isinstance(value, list) else value if isinstance(value, (str, bool, tuple)) else None

@@ -50,7 +50,7 @@ def log_sum_exp(values: FloatArray) -> float:
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a continuous function is zero, between two points at which its signs differ.
+    """Root of a continuous function between two points at which its signs differ.
 
     Brent's method (Algorithms for Minimization without Derivatives, 1973, chapter 4), step for step as
     `scipy.optimize.brentq`.

@@ -274,7 +274,7 @@ def from_log(log: float) -> float | None:
 
 
 class Overdispersion(NamedTuple):
-    """How much more daily failure counts vary than chance alone would have them."""
+    """Overdispersion of daily failure counts: their variation relative to that of chance alone."""
 
     phi: float
     """Pearson chi-squared over its degrees of freedom: 1 for independent failures, nan if unknown."""
@@ -288,7 +288,7 @@ class Overdispersion(NamedTuple):
 
 
 def overdispersion(daily_failures: FloatArray, daily_exposure: FloatArray) -> Overdispersion:
-    """Whether failures come in bursts: Pearson's phi of daily counts, with exposure as offset.
+    """Test of whether failures come in bursts: Pearson's phi of daily counts, with exposure as offset.
 
     `sum((k_d - m_d)^2 / m_d) / (D - 1)` over the D days with exposure, where `m_d` shares all failures
     out by exposure (McCullagh and Nelder, Generalized Linear Models, 1989, section 6.2.3). Where failures
@@ -381,7 +381,7 @@ def quantile_interval(values: FloatArray, q: float = 0.5, *, confidence: float =
 
 
 def effective_number(weights: FloatArray) -> float:
-    """How many equal weights would be worth as much as these: `(sum w)^2 / sum w^2` (Kish 1965).
+    """Number of equal weights that are worth as much as these: `(sum w)^2 / sum w^2` (Kish 1965).
 
     nan without any weight.
 

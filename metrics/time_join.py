@@ -1,4 +1,4 @@
-"""What happened at the same place at nearly the same time, for frames that are too large to pair row by row."""
+"""Join of events at the same place at nearly the same time, for frames that are too large to pair row by row."""
 
 from __future__ import annotations
 
