@@ -124,7 +124,7 @@ def deliveries(options: argparse.Namespace) -> int:
 
 
 def _lines(done: ScheduledRun) -> list[str]:
-    """What a run did, in words."""
+    """Outcome of a run, in words."""
     if done.busy:
         return [f"{done.report}: another process is at work on it; nothing was done"]
     lines = [f"{done.report}: made {made.period}: {made.summary} ({made.key})" for made in done.made]

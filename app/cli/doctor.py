@@ -57,7 +57,7 @@ ADDS = {
     ("runlog",): "run logs: goodput and ETTR from steps that were kept, lost steps, MFU (trackside recorder writes "
     "them, trackside ingest runlog reads them)",
 }
-"""What each source adds to the numbers of accounting, by names of sources."""
+"""Contribution of each source to the numbers of accounting, by names of sources."""
 
 
 def versions() -> dict[str, str]:
@@ -230,7 +230,7 @@ RECENT_S = 600
 
 
 def _prometheus(settings: Config, now: datetime) -> int:
-    """Whether the configured server responds, its metrics of each source, and the age of its GPU readings."""
+    """Check of the configured server: its response, its metrics of each source, and the age of its GPU readings."""
     if settings.prometheus.url is None:
         _line(
             "-", "no server is configured (url in [prometheus]): load files instead (trackside ingest prometheus FILE)"

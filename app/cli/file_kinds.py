@@ -1,4 +1,4 @@
-"""Which source a file is of, by how it begins: the hint where a person named another source, or none."""
+"""Source of a file by its beginning: the hint where a person named another source, or none."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _SCHEMA: Final = {"cluster": pl.String(), "table": pl.String(), "rows": pl.Int64
 
 
 def stored(source: Reader | Writer, *, now: datetime) -> pl.DataFrame:
-    """How many rows of each cluster and table lie in the future, and their latest time."""
+    """Number of rows in the future and their latest time, by cluster and table."""
     counted = [
         source.frame(
             f"SELECT cluster, '{table}' AS \"table\", COUNT(*) AS rows, MAX(GREATEST({', '.join(names)})) AS latest "  # noqa: S608 - our own names

@@ -86,7 +86,7 @@ def _local_times(file: str) -> bool:
 
 
 def column_hint(report: LoadReport) -> str | None:
-    """Which columns a dump of sacct lacks, what they would give, and the option that adds them; None if it has all."""
+    """Columns that a dump of sacct lacks, their use, and the option that adds them; None if it has all."""
     parsed = report.parsed
     if parsed is None or parsed.source != "slurm.accounting" or not parsed.columns:
         return None

@@ -85,7 +85,7 @@ def _with_hint(origin: str, error: Exception, source: str) -> Exception:
 
 
 def _kinds(errors: Sequence[Exception]) -> str:
-    """How many errors that are not shown there are of each kind, and the last of it."""
+    """Number of errors that are not shown, by kind, and the last of each kind."""
     kinds: dict[str, list[Exception]] = {}
     for error in errors[SHOWN + 1 :]:
         kinds.setdefault(type(error).__name__, []).append(error)

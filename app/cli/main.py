@@ -138,7 +138,7 @@ _UNWRITTEN: Final = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "the output cannot be written"),
     errno.EIO: "a file or the output cannot be read or written",
 }
-"""What it means that a stream or a file without a name failed, by the number of the error."""
+"""Meaning of the failure of a stream or of a file without a name, by the number of the error."""
 
 
 def _drop_output() -> None:

@@ -29,7 +29,7 @@ START: Final = (
 """Commands where there is no warehouse yet."""
 
 _CALLED: Final = {folder.name: folder.called or folder.name for folder in FOLDERS}
-"""What the rows of each folder of sources are called, in the order of the folders."""
+"""Names of the rows of each folder of sources, in the order of the folders."""
 
 _JOBS: Final = {source.name for source in SOURCES if "attempts" in source.feeds}
 """Sources that record which jobs ran; the numbers need one of them."""
@@ -125,7 +125,7 @@ def _cluster(cluster: ClusterOverview, now: float) -> str:
 
 
 def _position(source: str) -> tuple[int, str]:
-    """Where a source is listed: in the order of the folders, then by name."""
+    """Position of a source in the list: in the order of the folders, then by name."""
     folder = source.partition(".")[0]
     return list(_CALLED).index(folder) if folder in _CALLED else len(_CALLED), source
 

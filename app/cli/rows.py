@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How rows are to be written.
+    """Format in which rows are written.
 
     Attributes:
         form: table, json, csv or parquet.

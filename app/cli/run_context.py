@@ -1,4 +1,4 @@
-"""What most verbs need to run: the configuration, the warehouse, progress on a terminal."""
+"""Context of most verbs: the configuration, the warehouse, progress on a terminal."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _gaps(reader: Reader) -> None:
 
 
 def _ledgers(reader: Reader, sources: pl.DataFrame) -> list[dict[str, Any]]:
-    """What was computed of each cluster, and how many loads came since; all null where nothing was."""
+    """Computed ledger of each cluster, and the number of loads since; all null where nothing was computed."""
     ledgers = []
     for cluster in sources["cluster"].unique().sort():
         computed = reader.query("computed", cluster=cluster)

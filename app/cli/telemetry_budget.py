@@ -72,7 +72,7 @@ def _unknown(demand: Demand) -> str:
 
 
 def _paces(demand: Demand) -> str:
-    """How often its series are read, and of which metric most samples come where that is not the same for all."""
+    """Intervals at which series are read, and the metric with most samples where they differ."""
     least, most = (display(each, "seconds") for each in demand.paces)
     if least == most:
         return least

@@ -1,6 +1,6 @@
-"""What may follow on a command line, from the parsers, and from the warehouse for names of runs, jobs, nodes, clusters.
+"""Completions of a command line, from the parsers, and from the warehouse for names of runs, jobs, nodes, clusters.
 
-The warehouse is read by named queries without polars. What cannot be read is not offered: this never fails.
+The warehouse is read by named queries without polars. Names that cannot be read are not offered: this never fails.
 """
 
 from __future__ import annotations

@@ -61,5 +61,5 @@ def _list() -> None:
 
 
 def _command(topic: str, section: str) -> str:
-    """What a link of a page leads to in a terminal: the argument of the next `trackside docs`."""
+    """Argument of the next `trackside docs` that a link of a page stands for in a terminal."""
     return f"{topic}#{section}" if section else topic

@@ -82,6 +82,6 @@ def _indent(line: str) -> int:
 
 
 def _column(line: str) -> int:
-    """Where the text of a line begins that may be wrapped: that of its second column, or all of it."""
+    """Start of the part of a line that may be wrapped: that of its second column, or the whole line."""
     columns = _TWO_COLUMNS.match(line) if line.startswith(" ") else None
     return _indent(line) if columns is None else len(columns["left"])

@@ -1,4 +1,4 @@
-"""What `trackside show` accepts: its questions, and the name of any metric with result rows."""
+"""Names that `trackside show` accepts: its questions, and any metric with result rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AcceptedNames:
     """The accepted names. Nothing is read before a name is compared, so that `--help` of other verbs stays quick."""
 
     def __contains__(self, what: object) -> bool:
-        """Whether it is a question or a metric; the metrics are only read for a name that is no question."""
+        """Whether a name is a question or a metric; the metrics are only read for a name that is no question."""
         if is_question(what):
             return True
         from app.results.registry import results

@@ -47,7 +47,7 @@ class TopicText(NamedTuple):
 
 
 def answers(topic: str) -> list[TopicText]:
-    """What the manual has on a topic: its definition, its verb, question and metric; else a page, or a section.
+    """Texts of the manual on a topic: its definition, its verb, question and metric; else a page, or a section.
 
     Args:
         topic: `ingest slurm`, `ettr`, `goodput_allocated`, `lemon`, `34`, `claims`; case does not matter.

@@ -61,7 +61,7 @@ def _live(options: argparse.Namespace) -> int:
 
 
 def _server(options: argparse.Namespace, settings: Kubernetes) -> Kubernetes:
-    """Which server is meant: that of the options, else that of the configuration."""
+    """Server of the request: that of the options, else that of the configuration."""
     named = {"kubeconfig": options.kubeconfig, "context": options.context, "in_cluster": options.in_cluster}
     given = {name: value for name, value in named.items() if value}
     if options.in_cluster:

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
-    """What logs of other frameworks do not record, by the options and the configuration."""
+    """Request for logs of other frameworks: facts that they do not record, from the options and the configuration."""
     from app.config.log_formats import tried_formats
     from app.config.place import config_file
     from ingest.runlog import facts

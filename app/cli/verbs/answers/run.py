@@ -25,7 +25,7 @@ EPILOG = """\
   trackside run --events run.py    a program that adds its interruptions to its charts in Weights & Biases
 
 It needs accounting (trackside ingest slurm && trackside compute), or a run log alone (trackside ingest runlog
-run.jsonl). With both, and with telemetry, it shows more. What the data do not decide is listed with the reason. csv and
+run.jsonl). With both, and with telemetry, it shows more. Undecided parts are listed with the reason. csv and
 parquet hold where the time went, a row for each category and cause."""
 
 
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write_events(target: Path, reader: Reader, contents: RunContents, rules: Rules) -> int:
-    """What happened to the run, into a file."""
+    """Write the events of the run into a file."""
     from app import console
     from app.output_file import write_file
     from app.run_page.events import events_of, written

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 KEEP_DAYS = 7
-"""How long files that were replaced stay in a lake."""
+"""Time for which replaced files stay in a lake."""
 
 MOST_DAYS = 36_500
 
