@@ -261,7 +261,7 @@ def _groups(touched: pl.DataFrame, fixes: Sequence[RunFix]) -> dict[Execution, s
 
 
 def _group(execution: Execution, follows: dict[Execution, Execution | str]) -> str:
-    """Last run of a chain. Those that follow each other in a circle are one: the derived run of the first of them."""
+    """Group at the end of a chain. Executions in a circle are one: the derived run of the first of them."""
     seen: list[Execution] = []
     at: Execution | str = execution
     while not isinstance(at, str):

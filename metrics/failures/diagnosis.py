@@ -71,7 +71,7 @@ _KEY = list(frames.ATTEMPT_KEY)
 
 
 def kind_of_state(state: pl.Expr, reason: pl.Expr) -> pl.Expr:
-    """Reaction that a node state which ended attempts stands for: one of `REACTIONS`.
+    """Kind of a node state that ended attempts: one of `REACTIONS`.
 
     A pod that went is distinguished from a node that did: on Kubernetes a NODE_FAIL may be the loss of a slurmd pod and
     no fault of the hardware.

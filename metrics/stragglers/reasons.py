@@ -86,7 +86,7 @@ def _transfers() -> pl.Expr:
 
 
 def _late_host() -> pl.Expr:
-    """Rank, its node, and the share of the time that the others wait for it."""
+    """Text of a late host: rank, node, and share of the time that the others wait for it."""
     what = "the others wait {} % of the time for rank {} on {}, which computes no longer: its host is late"
     of_time = (100 * pl.col("late_s") / pl.col("wall_s")).round(1)
     return pl.format(what, of_time, "late_rank", pl.col("late_node").fill_null("an unknown node"))

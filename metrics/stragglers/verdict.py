@@ -116,7 +116,7 @@ def _alike(result: WhatIf) -> bool:
 
 
 def _transfers(result: WhatIf) -> str:
-    """Place of slow transfers, where those of one place explain half of what all take beyond the usual."""
+    """Text of slow transfers: their place, where those of one place explain half of what all take beyond the usual."""
     link = result.link
     if link is None or link.share < MAJORITY:
         return "transfers take longer than such transfers usually do, on no single link"
