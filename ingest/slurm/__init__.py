@@ -1,1 +1,1 @@
-"""Slurm: what its commands, slurmrestd and slurmdbd report."""
+"""Slurm: reports of its commands, slurmrestd and slurmdbd."""

@@ -1,4 +1,4 @@
-"""Which kind of text a file is, and its bytes."""
+"""Detects the kind of text in a file."""
 
 from __future__ import annotations
 

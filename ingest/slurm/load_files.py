@@ -46,7 +46,7 @@ class Options:
 
 
 KINDS = tuple(source.name for source in SOURCES)
-"""All kinds, in the order in which inputs are loaded."""
+"""All kinds, in the order of loading."""
 
 
 def ingest_files(
@@ -61,8 +61,8 @@ def ingest_files(
     """Load files of any of the kinds of Slurm text, each in a transaction of its own.
 
     Files that name their cluster go first, so that inventories (`scontrol show node` names none) can take it from
-    them, and files without a time go last: what is loaded together was made together, so they are of the time up to
-    which the others reach. A file that cannot be used is reported and leaves nothing behind; the others are loaded.
+    them, and files without a time go last: files loaded together are assumed to be made together, so their time is the
+    latest of the others. An unusable file is reported and leaves nothing behind; the others are loaded.
 
     Raises:
         OptionError: standard input is named twice, or the window ends before it begins.
@@ -119,7 +119,7 @@ def once_only(files: Sequence[str]) -> None:
 
 
 def _load_order(kind: SourceName, options: Options) -> tuple[bool, bool, int]:
-    """When an input has its turn."""
+    """Sort key for the order of loading."""
     return kind in TIMELESS and options.until is None, kind in NAMELESS, KINDS.index(kind)
 
 
@@ -140,7 +140,7 @@ def _context(  # noqa: PLR0917 - private, and every one of them is needed
         since=options.since,
         until=options.until,
         now=now,
-        # The time of loading would make two things of a file that is loaded twice.
+        # With the time of loading, a file that is loaded twice would count as two snapshots.
         reached=max((each.covers_until for each in loaded if each.covers_until), default=None),
         planned_reasons=config.rules.planned_reasons,
     )
@@ -150,7 +150,7 @@ def _context(  # noqa: PLR0917 - private, and every one of them is needed
 
 
 def _written_at(name: str) -> str | None:
-    """When a file was last written: as likely as not, when the command ran. None of what is no file."""
+    """Modification time of a file, which may be the time of the command. None for other inputs."""
     try:
         return None if name == STDIN else iso(datetime.fromtimestamp(int(Path(name).stat().st_mtime), UTC))
     except (OSError, OverflowError, ValueError):
@@ -167,7 +167,7 @@ def _parse(data: bytes, kind: SourceName, context: ParseContext, loaded: list[Pa
     if kind in NAMELESS and not parsed.clusters and parsed.rejects.is_empty():  # nothing in it, which is news as well
         parsed = replace(parsed, clusters=frozenset({context.cluster or _only_cluster(loaded, writer, context.origin)}))
     if kind == "slurm.events":
-        # A dump of events does not record when it was made; the coverage query takes it to reach as far as accounting.
+        # A dump of events does not record its own time; the coverage query takes it to reach as far as accounting.
         # One without any node event is evidence that nothing happened.
         return replace(parsed, covers_until=context.until)
     return seen_until_now(parsed)
@@ -180,13 +180,13 @@ def _names_clusters(kind: SourceName, data: bytes) -> bool:
 
 
 def _only_cluster(loaded: list[Parsed], writer: Writer, origin: str) -> str:
-    """The cluster that the other inputs, or else the warehouse, are all about."""
+    """The only cluster of the other inputs, or else of the warehouse."""
     named = set().union(*(parsed.clusters for parsed in loaded)) or set(writer.query("clusters")["cluster"])
     return only_cluster(origin, named)
 
 
 def seen_until_now(nodes: Parsed) -> Parsed:
-    """What a snapshot sees is known to hold until the snapshot, not for ever after."""
+    """A snapshot proves node states until its own time, not after it."""
     states = nodes.frames.get("node_states")
     if states is None or nodes.covers_until is None:
         return nodes

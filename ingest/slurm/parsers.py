@@ -1,4 +1,4 @@
-"""Which parser reads which kind of text."""
+"""The parser of each kind of text."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from ingest.tables import Parsed, SourceName
 
 NAMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if not source.names_cluster)
-"""Kinds whose text need not name its cluster: the caller has to."""
+"""Kinds whose text need not name its cluster: the caller has to pass it."""
 
 SNAPSHOTS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if source.snapshot)
-"""Kinds that report how things were at one moment, `until`."""
+"""Kinds that are a snapshot of one moment, `until`."""
 
 TIMELESS: Final[frozenset[SourceName]] = frozenset(source.name for source in SOURCES if not source.dated)
-"""Kinds whose text does not have its time: the caller has to give it."""
+"""Kinds whose text has no time: the caller has to pass it."""
 
 
 def parse(kind: SourceName, data: bytes, context: ParseContext) -> Parsed:

@@ -1,4 +1,4 @@
-"""The section [slurm] of the configuration, and what reading Slurm needs of the others."""
+"""The section [slurm] of the configuration, and the settings of other sections that reading Slurm needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Slurm(SettingsSection):
     rest_version: Annotated[str, Field(pattern=r"^0\.0\.\d{1,3}$")] | None = Field(
         default=None, description="version of slurmrestd's API, such as 0.0.41; detected by default"
     )
-    rest_user: str | None = Field(default=None, description="user of the token (slurmrestd of 22.05 needs the name)")
+    rest_user: str | None = Field(default=None, description="user of the token (slurmrestd of 22.05 requires the name)")
     rest_token_env: str = Field(default="SLURM_JWT", description="environment variable that holds the token (JWT)")
 
     @model_validator(mode="after")
@@ -52,7 +52,7 @@ class Slurm(SettingsSection):
 
 
 class NodeRules(Protocol):
-    """What the section [rules] has for nodes."""
+    """The rules for nodes in the section [rules]."""
 
     @property
     def planned_reasons(self) -> tuple[str, ...]:
@@ -76,4 +76,4 @@ class SlurmSettings(Protocol):
 
     @property
     def rules(self) -> NodeRules:
-        """What node states depend on."""
+        """Rules that node states depend on."""

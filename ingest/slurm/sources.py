@@ -89,7 +89,7 @@ SOURCES: Final = (
         feeds=("associations", "users", "coordinators"),
         files="sacctmgr -P show assoc text, or show user withassoc withcoord",
         command="sacctmgr -P show assoc",
-        gives="Who may use what: users, accounts, shares and limits; who coordinates accounts.",
+        gives="Users, accounts, shares and limits; coordinators of accounts.",
         when_empty="was whoever made it allowed to see them?",
         snapshot=True,
         dated=False,
@@ -113,7 +113,7 @@ SOURCES: Final = (
         feeds=("transactions", "users"),
         files="sacctmgr -P show transactions text",
         command="sacctmgr -P show transactions",
-        gives="When users got their accounts, and who changed limits when.",
+        gives="When users got their accounts, and changes of limits with author and time.",
         when_empty="did the window hold any account changes?",
         counted=("transactions",),
         names_cluster=False,
@@ -129,7 +129,7 @@ SOURCES: Final = (
         gives="Whether the controller keeps up: queues, cycles, backfill.",
         names_cluster=False,
         snapshot=True,
-        skips="calls of single users, pending calls, and times that are not given yet",
+        skips="calls by user, pending calls, and times that are not set yet",
     ),
     IngestSource(
         name="slurm.runaway",
@@ -151,7 +151,7 @@ SOURCES: Final = (
         gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
         names_cluster=False,
         prints_times="scontrol show job -d",
-        skips="jobs without a record of GPUs",
+        skips="jobs without any record of GPUs",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Accounting text of any size into the warehouse: block by block, one being read while the one before is written."""
+"""Accounting text of any size into the warehouse, block by block: one is read while the one before is written."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def load_accounting(
 
     Args:
         writer: The warehouse.
-        source: The text; it is read once, and never held as a whole.
-        context: Facts about it from the caller.
+        source: The text; it is read once, and never held in memory as a whole.
+        context: Parameters of the input from the caller.
         now: The time, for the account of the load.
-        progress: Gets how many bytes of how many are done; it may raise to stop.
+        progress: Receives the bytes done and their total; it may raise to stop.
 
     Returns:
         The account of the input, without the rows.

@@ -56,7 +56,7 @@ def write_input(
 
 
 def with_cluster(parsed: Parsed, cluster: str | None) -> Parsed:
-    """A dump under its clusters, or else under `cluster`; one without any row gets a warning."""
+    """A dump under its clusters, or else under `cluster`; one without any row has a warning."""
     return _under_clusters(replace(parsed, warnings=[*parsed.warnings, *empty_warnings(parsed)]), cluster)
 
 

@@ -1,8 +1,8 @@
-"""Array tasks and het components under one id, whichever of the two that Slurm has for them a dump uses.
+"""Array tasks and het components under one id: Slurm has two for each, raw and displayed, and a dump may use either.
 
-A dump without JobIDRaw has them only as people see them: 29_0, 11+1. Where another load has the raw id, they are
-under that one, all attempts of the job together, whichever load came first. Where an id that people see had several raw
-ones (ids are used again when a database is lost), the second of submission decides.
+A dump without JobIDRaw has displayed ids only: 29_0, 11+1. Where another load has the raw id, all attempts of the job
+are stored under it, whichever load came first. Where a displayed id had several raw ids (ids are used again when a
+database is lost), the second of submission decides.
 
 Two things link the ids: a row with both, and DBIndex, where a row with JobID alone and a row with JobIDRaw alone have
 it. DBIndex is the key of slurmdbd's row; the cluster and the second of submission must agree, too, for a new database
@@ -43,7 +43,7 @@ class RawIds:
     def linked(self, since: datetime, until: datetime) -> pl.DataFrame:
         """Attempts stored under raw ids, with the display ids that DBIndex links them to, as `ATTEMPTS`.
 
-        To load them again moves what is stored under those display ids. All attempts of the input must be stored.
+        Loading them again moves the rows stored under those display ids. All attempts of the input must be stored.
 
         Args:
             since: The first submission of the input's attempts.
@@ -63,7 +63,7 @@ class RawIds:
     def resolve(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """The same attempts under raw ids where they are known; merged among themselves, as they came.
 
-        Attempts of the warehouse that get their raw ids from these are taken out of it, and are among the result.
+        Attempts in the warehouse whose raw ids come from these are removed there, and are part of the result.
         """
         by_display = attempts.select(_BY_DISPLAY.any()).item()
         if by_display:

@@ -1,11 +1,11 @@
-"""Rows of sacct text to attempts: what each column means, and which rows cannot be believed.
+"""Rows of sacct text to attempts: the meaning of each column, and the checks that refuse rows.
 
 A row whose identity, times, nodes or GPUs cannot be read is refused. Anything else that cannot be read is null and
 counted in a warning. Nothing that is missing becomes zero, except the holdings of a job that never got a node.
 
 A TRES without gres/gpu does not mean that a job held no GPUs: a site need not record them. Its GPUs are null then, and
-other columns hold what is known of them (`gpus_steps`, `gpus_asked`, `exclusive`): the view
-`attempts` decides by everything that was loaded.
+other columns hold the evidence there is (`gpus_steps`, `gpus_asked`, `exclusive`), and the view `attempts` derives a
+number from all loads.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class AttemptRows:
 def read_facts(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
 ) -> AttemptRows:
-    """Turn rows (steps already gone) into attempts. What lies later than `now` is refused, if that is passed."""
+    """Turn rows without steps into attempts. Rows later than `now` are refused, if `now` is passed."""
     columns = DumpColumns(frame, timezone=timezone, origin=origin)
     table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
     table = pl.concat([table, _holdings(columns, table)], how="horizontal")
@@ -89,7 +89,7 @@ def read_facts(
 
 
 def _ahead(now: datetime | None) -> pl.Expr:
-    """Why a row cannot be of now. The Start of a waiting job is an estimate, and may lie ahead."""
+    """Reason to refuse a row with a time in the future. The Start of a waiting job is an estimate and may lie ahead."""
     shown = {"submitted_at": "Submit", "started_at": "Start", "ended_at": "End"}
     if now is None:
         return pl.lit(None, dtype=pl.String)
@@ -148,7 +148,7 @@ def _quoted(what: str, name: str) -> pl.Expr:
 
 
 def _times(columns: DumpColumns) -> pl.DataFrame:
-    """When things happened, every repeated hour settled."""
+    """Times of each row; ambiguous ones in the repeated hour of autumn are resolved."""
     submit, eligible, start, end = (columns.time(name) for name in ("submit", "eligible", "start", "end"))
     elapsed, suspended = columns.duration("elapsedraw", "elapsed"), columns.duration("suspended")
     times = consistent_times(
@@ -200,8 +200,8 @@ def _holdings(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
     # Revoked on this cluster of a federation because another one runs the job: whatever its row, it held nothing.
     pending = pl.col("state").is_in(["PENDING", "REVOKED"])
     final = pl.col("state").is_in(values.ENDED_STATES)
-    # RUNNING with an End comes from `sacct --truncate`: the End is the window's. An unknown state has ended
-    # if it has an End.
+    # RUNNING with an End comes from `sacct --truncate`: the End is the window's. An attempt in an unknown state has
+    # ended if it has an End.
     ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
     # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it shows one.
     guessed = final & pl.col("end").is_null() & pl.col("start").is_not_null() & pl.col("elapsed_s").is_not_null()
@@ -271,7 +271,7 @@ def _too_many_gpus() -> pl.Expr:
 
 
 def _recorded_gpus(columns: DumpColumns) -> pl.Series:
-    """GPUs allocated as accounting recorded them. A request by TRES shows that it does; then what is not there is 0."""
+    """GPUs allocated, as recorded. GPUs in ReqTRES prove that accounting records them; then missing ones count as 0."""
     requested, allocated = columns.tres("reqtres")["gpus"], columns.tres("alloctres")["gpus"]
     held_none = pl.select(pl.when(requested > 0).then(pl.lit(0, GPUS))).to_series()
     return allocated.fill_null(columns.gres("allocgres")).fill_null(held_none)
@@ -282,7 +282,7 @@ def _period() -> list[pl.Expr]:
 
     The row after a RESIZING one keeps the original Start, and so may a requeue's; its time begins with its own Submit.
     The suspension is what End - Start exceeds Elapsed by, both counted from the Start that Slurm shows. What Suspended
-    records may be older than this row, too; more than the row's own time it cannot be.
+    records may be older than this row, too; it is limited to the row's own time.
     """
     ended_at = pl.when("ended").then("end")
     started_at = pl.min_horizontal(pl.max_horizontal("start", "submitted_at"), ended_at)
@@ -306,7 +306,7 @@ def _last_seen_running() -> pl.Expr:
 
 
 def _requests(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
-    """What was requested."""
+    """The requested resources."""
     requested = columns.tres("reqtres")
     columns.unreadable["reqtres"] += requested["error"].count()
     nodes, cpus = columns.whole("reqnodes"), columns.whole("reqcpus")

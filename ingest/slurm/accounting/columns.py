@@ -1,8 +1,8 @@
-"""The text columns of an accounting dump by name, each read into what it means.
+"""The text columns of an accounting dump by name, parsed into values.
 
-Most columns repeat the same few texts. Each is read once and put back into its rows: `Distinct`
-splits a column into its different texts and which of them each row has. Columns of which nearly every text is
-another one (ids, times) are read as they are.
+Most columns repeat the same few texts. Each text is parsed once and the result put back into its rows: `Distinct`
+splits a column into its distinct texts and an index per row. Columns with hardly any repeated text (ids, times) are
+parsed row by row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_NAME: Final = frozenset({"", "(null)"})
 
 
 class Distinct:
-    """A text column as its different texts and, for each row, which of them it is."""
+    """A text column as its distinct texts and the index of one for each row."""
 
     def __init__(self, text: pl.Series) -> None:
         self.texts = text
@@ -48,13 +48,13 @@ class Distinct:
 
     @functools.cached_property
     def words(self) -> pl.Series:
-        """The different texts; those that mean nothing (`None`, `Unknown`) are null."""
+        """The distinct texts; those without a value (`None`, `Unknown`) are null."""
         return values.blank_to_null(self.texts)
 
     def each(self, convert: Callable[[pl.Series], Read], *, as_written: bool = False) -> Read:
         """The results of `convert` row by row; it converts each text on its own, and null to null.
 
-        It gets the `words`, or with `as_written` the texts with those that mean nothing among them.
+        Its argument is `words`, or with `as_written` all texts, also those without a value.
         """
         if self._nothing:
             converted = cast("Read", _of_null(convert))
@@ -74,12 +74,12 @@ def _repeats(text: pl.Series) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _of_null(convert: Callable[[pl.Series], Read]) -> Read:
-    """What `convert` makes of null: most dumps lack half of the columns."""
+    """Result of `convert` for null: most dumps lack half of the columns."""
     return convert(pl.Series([None], dtype=pl.String))
 
 
 class DumpColumns:
-    """The columns of a dump; absent ones are null. Collects what could not be read.
+    """The columns of a dump; absent ones are null. Counts unreadable values.
 
     Attributes:
         frame: The text columns.
@@ -107,7 +107,7 @@ class DumpColumns:
         return pl.Series(names[0], [None], pl.String).new_from_index(0, self.frame.height)
 
     def word(self, *names: str) -> pl.Series:
-        """A text in which `None`, `Unknown` and the like mean nothing."""
+        """A text; `None`, `Unknown` and the like are null."""
         name = self._first(names)
         if name not in self._words:
             self._words[name] = self._column(name).each(_word)
@@ -157,7 +157,7 @@ class DumpColumns:
         return self._column("state").each(values.states)
 
     def nodes(self) -> pl.DataFrame:
-        """Columns `n`, how many nodes the node list names, and `error`."""
+        """Columns `n` (number of nodes in the node list) and `error`."""
         counts = self.lists.select("text", pl.col("nodes").list.len().alias("n"), "error")
 
         def read(words: pl.Series) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """GPUs of jobs as slurmctld shows them: `scontrol show job -d`, and its jobs in JSON (squeue --json, slurmrestd).
 
 slurmctld has the GPUs that a job holds whether or not accounting records them, but only until it forgets the job
-(MinJobAge). No attempts are made of it: its rows belong to those of accounting with the same id and second of
+(MinJobAge). No attempts are created from these rows: they complete those of accounting with the same id and second of
 submission.
 """
 
@@ -31,9 +31,9 @@ IS_LISTING: Final = re.compile(r"(?m)^\s*JobId=\d+ ")
 
 _RECORD: Final = re.compile(r"(?m)^[ \t]*(?=JobId=\d)")
 _NAME: Final = re.compile(r"\sJobName=.*?(?=\sUserId=\S+\(\d+\))")
-"""Free text, in which anything may stand."""
+"""Free text, which may hold anything."""
 _END: Final = re.compile(r"\s(?:Command|Comment|AdminComment|SystemComment|WorkDir|SubmitLine)=")
-"""From here on there is free text only."""
+"""Only free text follows."""
 _VALUE: Final = re.compile(r"(?:^|\s)([A-Za-z_:/]+)=(\S*)")
 _HELD: Final = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
@@ -42,7 +42,7 @@ def parse_jobs(data: bytes, context: ParseContext) -> Parsed:
     """The GPUs of slurmctld's jobs: rows of `frames.JOB_GPUS`; jobs without any are skipped.
 
     Raises:
-        MissingColumnError: Nothing names the cluster.
+        MissingColumnError: The cluster's name is missing.
         TimeZoneError: The times are local and no zone is given.
         InputError: The text cannot be read.
     """
@@ -94,7 +94,7 @@ _Row = tuple[int, str, str | None, float | None, float | None, bool | None]
 
 
 def merge_job_gpus(*frames: pl.DataFrame) -> pl.DataFrame:
-    """One row per job and second of submission, the most of any of them: the order of loads means nothing."""
+    """One row per job and second of submission, with the largest number: the order of loads does not matter."""
     rows = pl.concat([frame.select(list(JOB_GPUS)) for frame in frames])
     key = ["cluster", "job_id", "submitted_at"]
     return rows.group_by(key).agg(pl.col("gpus_held", "gpus_asked", "exclusive").max()).sort(key)

@@ -1,7 +1,7 @@
-"""GPUs by other sources than a TRES: what a submit line, slurmctld's view of a job, or old GRES columns give.
+"""GPUs from other sources than a TRES: a submit line, slurmctld's view of a job, or old GRES columns.
 
 A site that does not list gres/gpu in AccountingStorageTRES has no GPUs in any TRES. The command line and slurmctld have
-them nevertheless. What does not give the whole number (GPUs per task without the number of tasks) is null, not a guess.
+them nevertheless. Where the total does not follow (GPUs per task without the number of tasks) it is null, not a guess.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST: Final = 1_000_000
-"""GPUs of one option beyond which it is not believed."""
+"""Largest plausible number of GPUs in one option."""
 
 _COMMAND: Final = re.compile(r"(?:\S*/)?(sbatch|srun|salloc)$")
 
@@ -30,7 +30,7 @@ _ALONE: Final = frozenset(
         "use-min-nodes verbose wait help version ignore-pbs no-bell bell external-launcher overlap exact"
     )
 )
-"""Long options that may stand without a value; every other one has its value behind `=` or in the next word."""
+"""Long options that may have no value; every other one has its value behind `=` or in the next word."""
 
 _ALONE_SHORT: Final = frozenset("HIKQWXhklsuvVEOZ")
 """Short options without a value of their own."""
@@ -41,7 +41,7 @@ _WHOLE: Final = re.compile(r"(\d{1,7})", re.ASCII)
 
 @dataclass(frozen=True)
 class GpuRequest:
-    """What a submission requested. GPU counts by what they are per; None where it gives none.
+    """Requested GPUs of a submission, by unit; None where there is no such option.
 
     Attributes:
         total: of the whole job (`--gpus`, `tres_per_job`).
@@ -60,7 +60,7 @@ class GpuRequest:
     exclusive: bool = False
 
     def gpus(self, n_nodes: int | None) -> float | None:
-        """GPUs of the job on so many nodes; None where that is unknown.
+        """GPUs of the job on `n_nodes` nodes; None where that is unknown.
 
         >>> GpuRequest(per_node=8).gpus(2), GpuRequest(total=4).gpus(None), GpuRequest(per_task=1).gpus(2)
         (16.0, 4.0, None)

@@ -1,9 +1,8 @@
 """Summaries that jobstats leaves in the AdminComment of a job: `JS1:` and JSON, gzipped and in base64.
 
 jobstats (Princeton University) writes one when a job ends, from its own Prometheus: of each node the memory and CPU
-time, of each GPU the mean utilisation over the job and the most memory in use. `JS1:Short` and `JS1:None` stand for
-jobs of which there was nothing to write. A summary that cannot be read leaves its job without one, and is counted by
-its reason.
+time, of each GPU the mean utilisation over the job and the most memory in use. `JS1:Short` and `JS1:None` mark jobs
+without data. An unreadable summary leaves its job without one, and is counted by its reason.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from ingest.tables import JOB_SUMMARIES
 PREFIX: Final = "JS1:"
 
 EMPTY: Final = frozenset({"JS1:Short", "JS1:None"})
-"""What jobstats writes of a job that was too short, or of which Prometheus has no data."""
+"""Written by jobstats for a job that was too short, or without data in Prometheus."""
 
 MOST_TEXT: Final = 1 << 20
 """Characters of a comment: jobstats' own largest ones have about 5,000."""
 
 MOST_JSON: Final = 1 << 23
-"""Bytes of a summary that is unpacked; gzip can make a thousand times as many of what is read."""
+"""Largest summary in bytes after unpacking: gzip can expand its input a thousand times."""
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
@@ -70,7 +69,7 @@ def digest(text: str) -> str:
 
 
 def nodes_of(text: str) -> list[tuple[object, ...]]:
-    """The rows of a summary, without its digest; none of a job of which jobstats had nothing to write.
+    """The rows of a summary, without its digest; no rows for a job without data.
 
     >>> nodes_of("JS1:Short")
     []
@@ -88,7 +87,7 @@ def nodes_of(text: str) -> list[tuple[object, ...]]:
 
 def _decoded(text: str) -> _JobstatsSummary:
     if text.startswith(PREFIX.lower()):
-        reason = "its letters were made small, as sacctmgr of old Slurm does"
+        reason = "it is in lower case, which sacctmgr of old Slurm converts to"
         raise DamagedError(reason)
     if not text.startswith(PREFIX):
         reason = f"an unknown version, {text.partition(':')[0][:8]}"
@@ -156,7 +155,7 @@ def _share(value: object) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    """A number that can be one of a use; null for anything else."""
+    """A finite, non-negative number; null for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     number = float(value) if abs(value) < 2.0**63 else math.inf

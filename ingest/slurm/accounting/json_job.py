@@ -1,6 +1,6 @@
-"""A job of slurmdbd in JSON: the fields that are read, of all versions together, and their types.
+"""A job of slurmdbd in JSON: the fields that are read, for all versions, and their types.
 
-Fields that are not named here are passed over. Steps are decoded on their own: a job is read without them, too.
+Other fields are ignored. Steps are decoded separately, so a job with unreadable steps is still read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ingest.slurm.formats.json_answer import Whole, Words  # noqa: TC001 - msgsp
 
 
 class Comments(msgspec.Struct, gc=False):
-    """What people and their tools noted."""
+    """Comments by users, administrators and their tools."""
 
     administrator: str | None = None
     job: str | None = None
@@ -38,7 +38,7 @@ class LimitLevel(msgspec.Struct, gc=False):
 
 
 class Array(msgspec.Struct, gc=False):
-    """Which task of which array; `task` are those not yet split off, as ranges or a bitmap in hex."""
+    """Array and task of a job; `task` holds the tasks not yet split off, as ranges or a bitmap in hex."""
 
     job_id: Whole = None
     limits: LimitLevel | None = None
@@ -47,7 +47,7 @@ class Array(msgspec.Struct, gc=False):
 
 
 class Association(msgspec.Struct, gc=False):
-    """Who it is booked on."""
+    """The association that the job is charged to."""
 
     cluster: str | None = None
     user: str | None = None
@@ -62,7 +62,7 @@ class JobSignal(msgspec.Struct, gc=False):
 
 
 class Exit(msgspec.Struct, gc=False):
-    """How it exited."""
+    """Exit status and signal."""
 
     status: Words = None
     return_code: Whole = None
@@ -89,7 +89,7 @@ class Het(msgspec.Struct, gc=False):
 
 
 class Required(msgspec.Struct, gc=False, rename={"cpus": "CPUs"}):
-    """The requested resources. `memory` of 0.0.38 is per node or core, unnamed; the TRES requested do."""
+    """The requested resources. `memory` of 0.0.38 is per node or per core, without naming which."""
 
     cpus: Whole = None
     memory_per_cpu: Whole = None
@@ -103,7 +103,7 @@ class JobReservation(msgspec.Struct, gc=False):
 
 
 class JsonJobState(msgspec.Struct, gc=False):
-    """How it is, and the last reason for which it waited."""
+    """State of the job, and the last reason for which it waited."""
 
     current: Words = None
     reason: str | None = None
@@ -125,7 +125,7 @@ class Resources(msgspec.Struct, gc=False):
 
 
 class Used(msgspec.Struct, gc=False):
-    """The most of a resource that one task of a step used, and on which node; or what all of them did."""
+    """Largest use of a resource by one task of a step, with its node; or the use of all tasks."""
 
     type: str
     name: str | None = None
@@ -135,14 +135,14 @@ class Used(msgspec.Struct, gc=False):
 
 
 class Usage(msgspec.Struct, gc=False):
-    """What the tasks of a step used: the most of one, and in all. In JSON it stands under `requested`."""
+    """Use by the tasks of a step: the largest of one task, and the total. In JSON it is under `requested`."""
 
     max: list[Used] = []
     total: list[Used] = []
 
 
 class StepResources(msgspec.Struct, gc=False):
-    """Resources that a step was given, and what it used of them."""
+    """Resources allocated to a step, and their use."""
 
     allocated: list[TresRecord] = []
     requested: Usage | None = None

@@ -1,4 +1,4 @@
-"""The steps inside job objects of JSON as rows of sacct's own columns: what `usage.step_usage` reads of them."""
+"""The steps inside job objects of JSON as rows with sacct's column names, for `usage.step_usage`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS: Final = names_of(
     "jobidraw cluster start end elapsedraw suspended nnodes ntasks totalcpu maxrss maxrssnode maxrsstask "
     "tresusageinmax tresusageintot consumedenergyraw"
 )
-"""sacct's names of what is taken from a step, in the order of `_row`."""
+"""sacct's names of the fields read from a step, in the order of `_row`."""
 
 _STEPS: Final = msgspec.json.Decoder(list[StepRecord])
 

@@ -1,19 +1,18 @@
-"""One row per attempt, whatever was loaded in whatever order.
+"""One row per attempt, independent of the order of loads.
 
-The same attempt is seen many times: pending, running, ended, and ended again with other words when slurmctld restarts.
+The same attempt is observed many times: pending, running, ended, and again with other texts when slurmctld restarts.
 `merge_attempts` is the join of a semilattice: it depends on contents only, so the order of files, of rows and of loads
-makes no difference, and loading twice is loading once. For that to be true
+makes no difference, and loading twice equals loading once. The rules:
 
 - what cannot change in an attempt's life (who, which array, where it was submitted) is filled from any observation;
-- what can change (state, times, nodes, partition, exit) is taken from the most complete observations, as they have it:
-  a gap in them is not filled from an older one, because whether "older" is a matter of order could not be decided
-  later;
+- what can change (state, times, nodes, partition, exit) is taken from the most complete observations, as it is there:
+  a gap is not filled from an older observation, because "older" would depend on the order of loads;
 - observations of one end show the same record of the accounting database, each with the columns that were exported:
   they fill each other's gaps, column by column;
 - who cancelled it is never forgotten, since the repeated end record leaves it out.
 
-Rows concern each other only if they are of one job and one second of submission: what belongs together in a large
-input is found without looking at all of it. Hence nothing here depends on the other attempts of a job.
+Only rows of one job and one second of submission are merged, so rows that belong together in a large input are found
+without a scan of all of it. Hence nothing here depends on the other attempts of a job.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ LASTING: Final = (
 """Facts that are the same in all observations that have them."""
 
 SHOWN: Final = ("#shown", "array_task_id", "display_id")
-"""The same of the id that people see. Without a JobID column it is the raw id; before its time, that of all tasks."""
+"""The same for the displayed id. Without a JobID column it is the raw id; before a task is split off, the array's."""
 
 RANKING: Final = ("#phase", "ended_at", "#elapsed", "#started", "state")
-"""What makes one observation more complete than another, by importance. Those in between are of open attempts only."""
+"""Columns that rank observations by completeness, the most important first. The middle ones are of open attempts."""
 
 _EXITS: Final = (("exit_code", "exit_signal"), ("derived_exit_code", "derived_exit_signal"))
 
@@ -50,7 +49,7 @@ OPEN_GROUPS: Final = (
 """Columns that belong together: equal observations of an open attempt never mix them."""
 
 ENDED_GROUPS: Final = (*_EXITS, ("elapsed_s", "started_at", "suspended_s"), ("node_list", "n_nodes"))
-"""The same of an attempt that has ended: what it held or requested does not change any more, and is filled."""
+"""The same for an attempt that has ended: its allocation and its request do not change any more, and are filled."""
 
 _ENDED: Final = 3
 """The phase of an attempt with a recorded end."""
@@ -60,13 +59,13 @@ _ATTEMPT = (*_SECOND, "#index")
 
 
 def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
-    """The attempts of any number of loads, one row each; the order of the rows means nothing.
+    """The attempts of any number of loads, one row each, independent of the order of rows.
 
     The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
     Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids
     again); they are distinguished by microseconds of `submitted_at`, in the order of their db_index. A row without
-    db_index in such a second belongs to the first of them. So give all rows that the warehouse has of the seconds
-    concerned, and let the result replace them.
+    db_index in such a second belongs to the first of them. So pass all rows of the warehouse from these seconds, and
+    replace them by the result.
     """
     rows = pl.concat([conform(frame, ATTEMPTS) for frame in frames]) if frames else empty(ATTEMPTS)
     rows = rows.with_columns(_second())
@@ -92,7 +91,7 @@ def fingerprints(attempts: pl.DataFrame) -> pl.Series:
 
 
 def _join(rows: pl.DataFrame) -> pl.DataFrame:
-    """The join of all observations of each attempt. Only the few that contradict each other take the slow way."""
+    """The join of all observations of each attempt. Only the few contradicting ones need the slow merge."""
     ended = pl.col("ended_at").is_not_null()
     ended_for_certain = ended & pl.col("end_guessed").is_null()
     phase = pl.when(ended_for_certain).then(_ENDED).when(ended).then(2).when(pl.col("started_at").is_not_null()).then(1)

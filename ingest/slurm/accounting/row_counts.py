@@ -37,7 +37,7 @@ class RowCounts:
         until: End of the requested window, if known.
         now: The time, if known: rows of later are refused.
         rows_read: Rows of all blocks.
-        rows_believed: Rows that are of an attempt; several may be of the same.
+        rows_believed: Accepted rows of attempts; several may be of the same attempt.
         rows_skipped: Job steps and repeated headers.
         steps: Job steps alone.
         clusters: Clusters that the attempts are of.
@@ -90,7 +90,7 @@ class RowCounts:
         self._warnings = summed([*self._warnings, *warnings])
 
     def parsed(self, frames: Mapping[str, pl.DataFrame], *, rows_loaded: int) -> Parsed:
-        """The whole account, with `rows_loaded` different attempts."""
+        """The complete account, with `rows_loaded` distinct attempts."""
         rejects = pl.concat([empty(REJECTS), *self._rejects])
         usual = self.cluster or min(self.clusters, default="unknown")
         rejects = rejects.with_columns(pl.col("cluster").fill_null(usual))

@@ -145,7 +145,7 @@ def parse_accounting(data: bytes, context: ParseContext) -> Parsed:
     """Attempts and the node lists they held, written out, from sacct text with any columns in any order.
 
     Job steps and repeated headers are skipped (of steps the GPUs are read, see `ingest.slurm.accounting.step_gpus`),
-    repeated rows of an attempt are merged, and rows that cannot be believed are refused with a reason. Without `since`
+    repeated rows of an attempt are merged, and implausible rows are refused with a reason. Without `since`
     and `until` of the requested window `covers_from` is the first start, and `covers_until` the last moment that any
     row covers.
 
@@ -173,8 +173,8 @@ def parse_accounting(data: bytes, context: ParseContext) -> Parsed:
 class AccountingBlock(NamedTuple):
     """The attempts in a part of a dump, the node lists in it, and the GPU steps of attempts that are not in it.
 
-    They are as `frames.ATTEMPTS`, `frames.NODE_LISTS` and `step_gpus.STEP_GPUS` have them. With them go what Slurm
-    recorded of their use (`frames.STEP_USAGE`), and the summaries of jobstats (`frames.JOB_SUMMARIES`).
+    Their schemas are `frames.ATTEMPTS`, `frames.NODE_LISTS` and `step_gpus.STEP_GPUS`. The recorded use of resources
+    (`frames.STEP_USAGE`) and the summaries of jobstats (`frames.JOB_SUMMARIES`) come with them.
     """
 
     attempts: pl.DataFrame
@@ -231,7 +231,7 @@ def _require(header: Header, cluster: str | None, origin: str) -> None:
 
 
 def _is_step(frame: pl.DataFrame) -> pl.Series:
-    """`9.batch`, `9.0`: what ran inside an allocation, not an allocation."""
+    """Rows of steps (`9.batch`, `9.0`), which ran inside an allocation."""
     names = [name for name in ("jobidraw", "jobid") if name in frame.columns]
     pointed = [name for name in names if frame[name].str.contains(".", literal=True).any()]
     steps = pl.repeat(value=False, n=frame.height, eager=True)
@@ -257,7 +257,7 @@ def fetch_accounting(
 ) -> Fetched:
     """Query sacct for all attempts, requeued ones too, that were held at any time in [since, until).
 
-    With `steps` for their steps, too: what Slurm recorded of the use of CPUs, memory and GPUs stands with these.
+    With `steps` also for their steps, which hold the recorded use of CPUs, memory and GPUs.
 
     Only columns that this sacct has are requested. Times go out as UTC text, since sacct takes no offset, and come
     back as epochs. Jobs that never became eligible (held, dependent) are invisible to any window query of sacct.

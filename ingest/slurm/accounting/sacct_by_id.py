@@ -1,4 +1,4 @@
-"""Slurm accounting of single jobs: what no window shows can still be requested by its id."""
+"""Slurm accounting of single jobs: jobs outside every window can still be requested by id."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def fetch_jobs(
     runner: Runner, job_ids: Sequence[str], *, clusters: Sequence[str] | None = None, steps: bool = True
 ) -> Fetched:
-    """Query sacct for all attempts of these jobs (raw ids), whenever they were, with `steps` for their steps, too.
+    """Query sacct for all attempts of these jobs (raw ids) at any time; with `steps` also for their steps.
 
-    This shows what windows do not: jobs that are held, or were cancelled before they ever became eligible, and those
+    This shows jobs that windows do not: held ones, those cancelled before they ever became eligible, and those
     whose end an administrator set to their start (`sacctmgr show runawayjobs`). Ids that accounting does not have are
     left out of the answer.
 

@@ -1,7 +1,7 @@
 """Slurm accounting in JSON, from `sacct --json` or slurmrestd's slurmdb jobs: the same attempts as from text.
 
-A job object becomes one row under sacct's own column names and in sacct's own words, and goes the way of text from
-there. What the JSON does not carry is null (`LOST` lists what and why); never a 0 that is not in the JSON.
+A job object becomes one row under sacct's own column names and in sacct's own words, and is then parsed like text.
+Values that the JSON lacks are null (`LOST` lists them with the reason), never 0.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ LOST: Final[Mapping[str, Mapping[str, str]]] = {
     },
     **{version: {**_LATER, "exit_code": _WHOLE_EXIT} for version in SUPPORTED_VERSIONS[1:]},
 }
-"""Columns of `attempts` that a version does not carry, or not as text does, and why. Where it does all the same (a
-newer release behind an older version) they are read."""
+"""Columns of `attempts` that a version lacks, or has in another form than text, with the reason. Where they are present
+all the same (a newer release behind an older version) they are read."""
 
 EXIT_CODES_FROM: Final = "0.0.39"
 """From this version on a plain exit code is right."""
@@ -77,7 +77,7 @@ COLUMNS: Final = names_of(
     "derivedexitcode state nnodes reqcpus reqmem reqtres alloctres timelimitraw priority nodelist sluid restarts flags "
     "failednode reservation reason constraints wckey workdir comment admincomment submitline jobname"
 )
-"""sacct's names of what is taken from a job object, in the order of `_row`."""
+"""sacct's names of the fields read from a job object, in the order of `_row`."""
 
 FLAGS: Final = {
     "STARTED_ON_SUBMIT": "SchedSubmit",
@@ -101,8 +101,8 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     """Attempts and the nodes they held, from `sacct --json` or slurmrestd's slurmdb jobs.
 
     As from text (`ingest.slurm.accounting.sacct.parse_accounting`), with two differences: the steps inside a job object
-    are no rows (their GPUs are read where the job's own TRES names none), and the `line` of a refused one is its number
-    in the list. `LOST` lists what is null with this transport.
+    are no rows (their GPUs are read where the job's own TRES names none), and the `line` of a refused job is its number
+    in the list. `LOST` lists the columns that are null with this transport.
 
     Raises:
         SlurmAnswerError: The answer holds errors instead of jobs.
@@ -194,7 +194,7 @@ def _names_gpus(items: list[TresRecord]) -> bool:
 
 
 def _lost_codes(rows: AnswerRows) -> list[LoadWarning]:
-    """For readers of the warnings only: the codes that matter most."""
+    """Warnings about exit codes that the JSON lacks; these matter most to readers."""
     if rows.form.version >= EXIT_CODES_FROM or not rows.n_read:
         return []
     return [LoadWarning("exit_codes_lacking", None, rows.form.version)]

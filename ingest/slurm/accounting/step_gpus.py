@@ -1,7 +1,7 @@
-"""GPUs of job steps: what an attempt held at least, where its own TRES names none.
+"""GPUs of job steps: a lower bound for an attempt whose own TRES names none.
 
-Step rows of sacct have the raw id of their job, but not its Submit: which of several attempts (requeues) a step belongs
-to follows from its Start, which lies within the attempt's Start and End.
+Step rows of sacct have the raw id of their job, but not its Submit. The attempt of a step, one of several after
+requeues, follows from the step's Start, which lies within the attempt's Start and End.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Attempts into the warehouse, block by block: new ones are appended, only those seen before are merged and replaced.
 
-Which are new is decided by fingerprints of job and second (`ingest.slurm.accounting.merge.fingerprints`), eight bytes
-for each attempt of the input. Where two attempts share one by chance they are merged needlessly, and nothing else
-happens.
+New attempts are recognised by fingerprints of job and second (`ingest.slurm.accounting.merge.fingerprints`), eight
+bytes for each attempt of the input. Two attempts that share one by chance are merged needlessly, without an effect on
+the result.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class AttemptWriter:
         return n_attempts
 
     def warnings(self) -> list[LoadWarning]:
-        """What was not taken because something else is known already."""
+        """Warnings about values that contradict earlier loads and were not taken."""
         return [LoadWarning("earlier_ends", self._n_earlier)] if self._n_earlier else []
 
     def _write_rest(self) -> None:
@@ -140,7 +140,7 @@ class AttemptWriter:
         self._write_waiting(whole_groups=False)
 
     def _note_several(self, attempts: pl.DataFrame) -> None:
-        """Keep which jobs have more than one attempt: only those do not begin with their own submission."""
+        """Keep the jobs with more than one attempt: only their attempts may begin after the job's submission."""
         jobs = attempts.select(_JOB)
         marks = jobs.hash_rows(seed=2)
         again = marks.is_in(self._jobs.add(marks, twice=True).implode())
@@ -154,7 +154,7 @@ class AttemptWriter:
             self._aside, self._n_aside = [], 0
 
     def _append(self, attempts: pl.DataFrame) -> None:
-        """Have them written as soon as there are many: a row group that is written in part is written again."""
+        """Write as soon as there are many: a partly filled row group would be written again."""
         self._waiting.append(attempts)
         self._write_waiting(whole_groups=True)
 
@@ -167,7 +167,7 @@ class AttemptWriter:
             self._waiting = [rows.tail(height - ready)]
 
     def _upsert(self, attempts: pl.DataFrame) -> None:
-        """Merge with the existing rows, and write what that changes."""
+        """Merge with the existing rows, and write the changed ones."""
         if attempts.is_empty():
             return
         attempts = attempts.with_columns(fingerprints(attempts).alias(_MARK))
@@ -193,14 +193,14 @@ class AttemptWriter:
         changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
         if changed.is_empty():
             return
-        self._several.append(changed.select(_JOB))  # a user known only now may make it another's job
+        self._several.append(changed.select(_JOB))  # a newly loaded user may make it another user's job
         gone = existing.join(changed, on=_MARK, how="semi").select(ATTEMPT_KEY)
         self._writer.delete("stored.attempts", gone)
         self._append(merged.join(changed, on=_MARK, how="semi").drop(_MARK))
 
 
 def _with_earlier_ends(incoming: pl.DataFrame, merged: pl.DataFrame) -> int:
-    """How many attempts of a load end before what is known of them."""
+    """Number of attempts in a load that end earlier than in the warehouse."""
     key = ["cluster", "scheduler", "job_id", "db_index"]
     ends = incoming.filter(pl.col("end_guessed").is_null()).select(*key, "submitted_at", came="ended_at")
     both = ends.join(merged.select(*key, "submitted_at", "ended_at"), on=[*key, "submitted_at"], nulls_equal=True)
@@ -214,7 +214,7 @@ class Fingerprints:
         self._runs: list[npt.NDArray[np.uint64]] = []
 
     def add(self, numbers: pl.Series, *, twice: bool = False) -> pl.Series:
-        """Take in numbers; those of them that were added before, or (with `twice`) that come more than once now."""
+        """Add numbers; returns those that were added before, or (with `twice`) occur more than once in `numbers`."""
         ordered = np.sort(numbers.to_numpy())
         first = np.append(np.ones(min(len(ordered), 1), np.bool_), ordered[1:] != ordered[:-1])
         new = ordered[first]
@@ -234,7 +234,7 @@ class Fingerprints:
 
 
 class DistinctAttempts:
-    """How many different attempts an input holds, where later blocks may repeat some.
+    """Number of distinct attempts in an input whose later blocks may repeat some.
 
     An attempt is a job, a second and a db_index; one without db_index is the first of its second.
     """
@@ -245,7 +245,7 @@ class DistinctAttempts:
         self._again: list[pl.Series] = []
 
     def add(self, marks: pl.Series, indexes: pl.Series, again: pl.Series) -> None:
-        """Take in the attempts of a block, and which of them lie in a second that was there before."""
+        """Add the attempts of a block; `again` marks those in a second that occurred before."""
         self._rows += len(marks)
         self._blocks.append(pl.DataFrame({"mark": marks, "index": indexes}))
         if again.any():
@@ -274,14 +274,14 @@ def write_node_lists(writer: Writer, lists: pl.DataFrame) -> None:
 
 
 def write_job_gpus(writer: Writer, jobs: pl.DataFrame) -> None:
-    """GPUs of jobs by slurmctld's account of them."""
+    """GPUs of jobs as slurmctld shows them."""
     keys = ["cluster", "job_id", "submitted_at"]
     existing = writer.matching("job_gpus", jobs, keys=keys)
     writer.replace("job_gpus", merge_job_gpus(existing.cast(JOB_GPUS), jobs), keys=keys)  # type: ignore[arg-type]  # a schema is a mapping
 
 
 def write_step_usage(writer: Writer, usage: pl.DataFrame) -> None:
-    """What Slurm recorded of steps, merged with what earlier loads have of them."""
+    """Recorded use of steps, merged with that of earlier loads."""
     if usage.is_empty():
         return
     span = {"since": usage["started_at"].min(), "until": usage["started_at"].max()}

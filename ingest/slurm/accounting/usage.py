@@ -1,12 +1,12 @@
-"""What Slurm recorded of the use of CPUs, memory, GPUs and energy: rows of sacct, steps and jobs, to `step_usage`.
+"""Recorded use of CPUs, memory, GPUs and energy: rows of sacct, steps and jobs, to `step_usage`.
 
-What was not measured is null, never 0. sacct prints a 0 for it in many places:
+Unmeasured values are null, never 0. sacct prints 0 for them in many places:
 
 - the TotalCPU of a job without its steps (`sacct -X`), of a step that runs, and of one whose record was lost;
 - the MaxRSS of a step that ended before its first sample, and the energy of a cluster that does not measure it.
 
 A TotalCPU of 0 counts only beside a sample of memory, as evidence that the step was measured; memory and energy of 0
-never do. A 0 of `gres/gpuutil` is kept: whether the GPU was measured at all, the record does not show.
+never do. A 0 of `gres/gpuutil` is kept, although the record does not show whether the GPU was measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 KEY: Final = ("cluster", "scheduler", "job_id", "step", "started_at")
-"""Which step of which attempt a row is: an attempt that is requeued has other starts."""
+"""Key of a step of an attempt: the attempts of a requeued job have different starts."""
 
 MEASURES: Final = (
     *("totalcpu", "maxrss", "consumedenergyraw", "consumedenergy"),
@@ -55,8 +55,8 @@ class StepUsage(NamedTuple):
 
 def step_usage(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
-) -> StepUsage:
-    """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row each that started, and of jobs only what records use.
+) -> pl.DataFrame:
+    """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row for each that started; jobs only where they record use.
 
     What cannot be read is null and counted in a warning, apart from TRES of use and energy, whose marks for "not set"
     differ between versions of Slurm.
@@ -66,7 +66,7 @@ def step_usage(
         cluster: of rows that do not name one.
         timezone: of times without an offset.
         origin: file name or command, for messages.
-        now: the time, if known: rows of later are left out, as their jobs are refused.
+        now: the current time, if known: later rows are left out, as their jobs are refused.
     """
     if not any(name in frame.columns for name in MEASURES):
         return StepUsage(empty(STEP_USAGE), [])
@@ -88,14 +88,14 @@ def _unread(columns: DumpColumns, *, of_steps: pl.Series) -> list[LoadWarning]:
 
 
 def _ahead(now: datetime | None) -> pl.Expr:
-    """Which rows are of later than now."""
+    """Rows with times later than now."""
     if now is None:
         return pl.lit(value=False)
     return (pl.max_horizontal("started_at", "ended_at") > future.latest(now)).fill_null(value=False)
 
 
 def _used(frame: pl.DataFrame) -> pl.Expr:
-    """Which rows hold a value other than a 0."""
+    """Rows that hold a value other than 0."""
     blank = r"^[0:.\s]*$"
     return pl.any_horizontal(
         ~pl.col(name).str.contains(blank).fill_null(value=True) for name in MEASURES if name in frame.columns
@@ -153,7 +153,7 @@ def _table(columns: DumpColumns, cluster: str | None) -> pl.DataFrame:
 
 
 def _measured(numbers: pl.Series) -> pl.Series:
-    """Numbers of which a 0 means that nothing was measured."""
+    """Numbers without 0, which means that nothing was measured."""
     return numbers.set(numbers <= 0, None)
 
 
@@ -239,8 +239,8 @@ def _of_gpus(items: dict[str, str], name: str) -> list[int]:
 def merge_usage(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per `KEY` of any number of loads, whatever their order.
 
-    What a later record shows replaces what an earlier one did: the end of a step replaces its running, and a longer
-    time a shorter one. Records of the same end carry the columns that were exported, and fill each other's gaps.
+    A later record replaces an earlier one: the end of a step replaces its running, and a longer time a shorter one.
+    Records of the same end hold only the exported columns, and fill each other's gaps.
     """
     rows = pl.concat([conform(frame, STEP_USAGE) for frame in frames]) if frames else empty(STEP_USAGE)
     if not rows.select(KEY).is_duplicated().any():

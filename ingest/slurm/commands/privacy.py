@@ -1,4 +1,4 @@
-"""Whether Slurm hides other users' jobs from us (`PrivateData=jobs`): then no answer of its commands is about all jobs.
+"""Whether Slurm hides other users' jobs from us (`PrivateData=jobs`): then its commands never list all jobs.
 
 The setting exists twice: that of slurm.conf is about squeue, that of slurmdbd.conf about sacct.
 """
@@ -19,7 +19,7 @@ CONTROLLER: Final = ("scontrol", "show", "config")
 """Prints the settings of slurmctld."""
 
 ACCOUNTING: Final = ("sacctmgr", "show", "config")
-"""Prints those of slurm.conf, then those of slurmdbd: of a name that occurs twice the last one counts."""
+"""Prints the settings of slurm.conf, then those of slurmdbd: the last value of a name counts."""
 
 _HINT: Final = (
     "slurmctld or slurmdbd seems to be down: check `scontrol ping` and `sacctmgr show cluster`. Try again later."
@@ -29,8 +29,8 @@ _HINT: Final = (
 def others_are_hidden(runner: Runner, settings: Sequence[str]) -> bool:
     """Whether only own jobs are shown to us; `settings` is the command that shows the settings.
 
-    root, SlurmUser and whoever has AdminLevel Operator or above may see all jobs. What coordinators may see of their
-    accounts is not all.
+    root, SlurmUser and users with AdminLevel Operator or above may see all jobs. Coordinators see only those of their
+    accounts.
 
     Raises:
         SourceError: There is no answer.

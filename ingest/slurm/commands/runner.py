@@ -1,4 +1,4 @@
-"""Running the scheduler's own commands: the one place where ingest starts a process."""
+"""Running the scheduler's own commands: the only module of ingest that starts a process."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NICENESS: Final = 10
 """A login node is shared; sacct over a busy month takes a while to print."""
 
 EPOCH_UTC: Final[Mapping[str, str]] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
-"""Every time an epoch, and no hour of the year twice."""
+"""Times as epochs: no hour of the year occurs twice."""
 
 
 OVERRULING: Final = ("SQUEUE_", "SACCT_", "SCONTROL_", "SACCTMGR_", "SDIAG_", "SINFO_")
-"""How variables begin that stand for options of a command: which users, states, partitions or clusters it selects."""
+"""Prefixes of variables that replace options of a command: selected users, states, partitions or clusters."""
 
 OVERRULING_NAMES: Final = frozenset({"SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
-"""Others that change the request or the form of the output. How Slurm is reached (SLURM_CONF, SLURM_JWT) is none."""
+"""Others that change the request or the output format. SLURM_CONF and SLURM_JWT (access to Slurm) are kept."""
 
 
 class Completed(NamedTuple):
@@ -41,7 +41,7 @@ Runner: TypeAlias = Callable[[list[str], Mapping[str, str]], Completed]
 
 
 class Fetched(NamedTuple):
-    """What a live command printed, the command line as `loads.origin` shows it, and its lines on stderr."""
+    """Output of a live command, the command line as in `loads.origin`, and its lines on stderr."""
 
     data: bytes
     origin: str
@@ -49,7 +49,7 @@ class Fetched(NamedTuple):
 
 
 def subprocess_runner(command: list[str], environment: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Completed:
-    """Run a command for real, behind everything else on its machine. One that is absent or too slow is a SourceError.
+    """Run a command at the lowest priority. One that is absent or too slow is a SourceError.
 
     Variables set in the shell for Slurm's commands do not change the request (see `OVERRULING`).
     Whatever ends the wait (Ctrl-C, too) ends the command.
@@ -81,7 +81,7 @@ def subprocess_runner(command: list[str], environment: Mapping[str, str], *, tim
 
 
 def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would answer in place of our options."""
+    """The environment without variables that would override our options."""
     return {
         name: text
         for name, text in environment.items()
@@ -90,7 +90,7 @@ def _plain(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(runner: Runner, command: Sequence[str], *, hint: str, environment: Mapping[str, str] = EPOCH_UTC) -> Fetched:
-    """What a command printed. A non-zero exit is an error even when something was printed: it may be a part.
+    """Output of a command. A non-zero exit is an error even when something was printed: it may be incomplete.
 
     Text on stderr with exit status 0 becomes warnings: sacct reports an unknown column that way, and
     that the database answered late.

@@ -1,7 +1,7 @@
 """slurmrestd, over a unix socket or over TCP: only GET requests, one at a time.
 
-Which version of its API it serves is detected, newest first. What it does not have (node events, most settings) is
-not requested here. Addresses in messages and origins hold neither user nor token.
+The version of its API is detected, newest first. It serves neither node events nor most settings, so these are not
+requested here. Addresses in messages and origins hold neither user nor token.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ UNIX: Final = "unix:"
 """How the address of a socket begins; a path follows."""
 
 PART: Final = 1 << 20
-"""Bytes of an answer that are read at once."""
+"""Bytes of an answer read at a time."""
 
 LARGEST_ANSWER: Final = 1 << 30
-"""Bytes of an answer beyond which a shorter window has to be requested."""
+"""Largest answer in bytes; above it a shorter window has to be requested."""
 
 BAD_TOKEN: Final = frozenset({401, 403, 511})
 """Statuses by which the versions refuse a token; others do it with 500 or 200 and an error inside."""
@@ -61,7 +61,7 @@ ACCESS_HINT: Final = (
 )
 DOWN_HINT: Final = "Is slurmrestd running, and is slurm.rest_url its address? What was loaded before stays."
 BEHIND_HINT: Final = (
-    "slurmrestd is up, but Slurm behind it did not answer as it should: check `scontrol ping` and `sacctmgr show\n"
+    "slurmrestd is up, but Slurm behind it did not answer properly: check `scontrol ping` and `sacctmgr show\n"
     "cluster` on its host (or the token has expired). What was loaded before stays; try again later."
 )
 NOT_SLURM_HINT: Final = "Is slurm.rest_url really the address of slurmrestd, and of no proxy before it?"
@@ -78,7 +78,7 @@ WHAT_HAPPENED: Final[Mapping[tuple[type[Exception], ...], str]] = {
     (ssl.SSLError,): "cannot be connected to securely: check its certificate, and whether it is https at all.",
     (socket.gaierror,): "cannot be found: no such host.",
 }
-"""Why there is no answer, in words; the first that fits."""
+"""Reasons for a missing answer, in words; the first match counts."""
 
 
 class TooSlowError(ServerDownError):
@@ -122,7 +122,7 @@ class Client:
         url: `unix:/path`, or `http(s)://host:port`.
         version: The API's version (0.0.41); detected by default.
         user: Whose token it is; without one slurmrestd takes the user from the token.
-        token: A JWT. It is sent and nothing else: no message and no origin holds it.
+        token: A JWT. It is only sent: no message and no origin holds it.
         timeout_s: Longest wait for a whole answer.
     """
 
@@ -153,7 +153,7 @@ class Client:
         Args:
             family: `slurm` (slurmctld answers) or `slurmdb` (slurmdbd does).
             what: The end of the path.
-            parameters: Parameters of the question by version, for all of `SUPPORTED_VERSIONS`.
+            parameters: Parameters of the request by version, for all of `SUPPORTED_VERSIONS`.
 
         Raises:
             ServerDownError: There is no answer, or it reports an error.
@@ -182,7 +182,7 @@ class Client:
             f"v{self.version}" if self.version else f"any of v{SUPPORTED_VERSIONS[0]} to v{SUPPORTED_VERSIONS[-1]}"
         )
         hint = (
-            f"It serves: {served}. Say one with slurm.rest_version, or start slurmrestd with the plugin (option -s,\n"
+            f"It serves: {served}. Set one as slurm.rest_version, or start slurmrestd with the plugin (option -s,\n"
             f"openapi/dbv... for accounting)."
         )
         return ServerDownError(self.shown, f"does not serve /{family}/ in {versions_text}.", hint)
@@ -199,7 +199,7 @@ class Client:
         return sorted(served, key=lambda version: [int(part) for part in version.split(".")])
 
     def _judged(self, answer: _RestResponse, path: str) -> bytes:
-        """The body of a good answer."""
+        """The body of a successful answer."""
         endpoint = f"{self.shown}{path.partition('?')[0]}"
         problems = reported_problems(answer.data)
         beginning = shorten(answer.data[:200].decode(errors="replace"))
@@ -217,7 +217,7 @@ class Client:
         return answer.data
 
     def _get(self, path: str) -> _RestResponse:
-        """One question, whatever the answer's status."""
+        """Send one request; returns the answer whatever its status."""
         connection = self._connection()
         headers = {"Accept": "application/json", "Connection": "close"}
         if self.token:
@@ -262,7 +262,7 @@ def _whole_body(response: http.client.HTTPResponse, shown: str, deadline: float)
         parts.append(part)
         size += len(part)
         if size > LARGEST_ANSWER:
-            hint = "Ask for less at a time: make slurm.window_days smaller."
+            hint = "Request less at a time: make slurm.window_days smaller."
             raise TooLargeError(shown, f"answers with more than {LARGEST_ANSWER >> 20} MB.", hint)
         if time.monotonic() > deadline:
             raise TimeoutError
@@ -274,21 +274,21 @@ def _whole_body(response: http.client.HTTPResponse, shown: str, deadline: float)
 
 
 def _what_happened(error: OSError | http.client.HTTPException, timeout_s: float) -> str:
-    """Why there is no answer, in words."""
+    """The reason for a missing answer, in words."""
     for kinds, text in WHAT_HAPPENED.items():
         if isinstance(error, kinds):
             return text.format(timeout_s=timeout_s)
     return f"cannot be queried: {shorten(str(error) or type(error).__name__)}"
 
 
-# --- questions -----------------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------------
 
 
 def fetch_accounting_rest(client: Client, since: datetime, until: datetime) -> Fetched:
     """Request all attempts, requeued ones too, that were held at any time in [since, until).
 
-    0.0.38 gives the newest row of an id where no parameter is passed, and all of them with any parameter. Later
-    versions are requested all of them, without steps, and with times that are not cut to the window.
+    Version 0.0.38 returns the newest row of an id without parameters, and all rows with any parameter. Later versions
+    are requested to return all rows, without steps, and with times that are not cut to the window.
 
     Raises:
         ServerDownError: There is no answer, or it reports an error.
@@ -360,7 +360,7 @@ def fetch_clusters_rest(client: Client) -> Fetched:
 
 @dataclass(frozen=True)
 class RestTransport:
-    """What a live ingest requests from slurmrestd, in place of commands. `ingest.slurm.parsers` reads all of it."""
+    """Requests of a live ingest to slurmrestd, in place of commands. `ingest.slurm.parsers` parses the answers."""
 
     client: Client
 

@@ -31,7 +31,7 @@ VERIFIED: Final = frozenset({"0.0.38"})
 """Versions that were tried on a real Slurm."""
 
 NO_RESULTS: Final = 9003
-"""The number of the "error" that there is no such row: an empty answer, no failure."""
+"""The number of the "error" for no matching row: an empty answer, no failure."""
 
 NOT_ALLOWED: Final = re.compile(r"authenti|permission|access denied|token", re.IGNORECASE)
 
@@ -54,7 +54,7 @@ READ: Final[dict[str, SourceName]] = {
     "clusters": "slurm.config",
     "reservations": "slurm.reservations",
 }
-"""Names of the lists that are read, and which source they are."""
+"""Names of the lists that are read, with the source of each."""
 
 INSTEAD: Final = {
     "sinfo": "scontrol show node --json, or its text",
@@ -62,7 +62,7 @@ INSTEAD: Final = {
     "associations": "the text of sacctmgr -P show assoc",
     "qos": "the text of sacctmgr -P show qos",
 }
-"""Answers of Slurm that are not read in JSON, and what is read in their place."""
+"""Answers of Slurm that are not read in JSON, with the text to load instead."""
 
 _FIRST_LIST = re.compile(
     r'"(jobs|nodes|clusters|sinfo|statistics|reservations|associations|qos|partitions|pings|users|accounts|licenses|'
@@ -87,21 +87,21 @@ Words: TypeAlias = str | list[str] | None
 
 
 class SlurmAnswerError(SourceError, InputError):
-    """Slurm answered in JSON that it could not answer. From a file it is the file that cannot be used."""
+    """Slurm's JSON holds errors instead of rows. A file with them cannot be used."""
 
 
 class Envelope(msgspec.Struct):
-    """What is around the rows of an answer."""
+    """The fields of an answer besides its rows."""
 
     meta: msgspec.Raw = msgspec.Raw(b"{}")
     errors: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 class AnswerVersion(NamedTuple):
-    """Which version an answer is of.
+    """The version of an answer.
 
     Attributes:
-        version: The version by whose rules it is read; one of `SUPPORTED_VERSIONS`.
+        version: The version by whose rules the answer is read; one of `SUPPORTED_VERSIONS`.
         cluster: The cluster's name, where the answer has it.
         release: Slurm's own version, such as 22.05.8.
         warnings: Caveats about the version.
@@ -116,8 +116,7 @@ class AnswerVersion(NamedTuple):
 class AnswerRows(NamedTuple):
     """The rows of an answer, each with its number in the list (from 1), and those that are not as declared.
 
-    `refused` are (number, reason, the JSON as it came); `n_read` is how many there are in all; `as_they_came` gives the
-    JSON of each.
+    `refused` holds (number, reason, JSON); `n_read` is the number of all rows; `as_they_came` returns the JSON of each.
     """
 
     form: AnswerVersion
@@ -191,7 +190,7 @@ def words(value: Words) -> list[str]:
 def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_truncated: bool = False) -> AnswerRows:
     """The rows under `name`, each as a `row`.
 
-    One pass where all rows are as declared; else row by row, so that a bad one costs only itself.
+    One pass where all rows are as declared; else row by row, so that only bad rows are lost.
 
     Raises:
         SlurmAnswerError: The answer holds errors.
@@ -202,7 +201,7 @@ def read_rows(data: bytes, name: str, row: type[Row], *, origin: str, accept_tru
     try:
         try:
             answer: Any = msgspec.json.decode(data, type=_answer_of(name, row))  # type: ignore[arg-type]  # a class is hashable
-        except msgspec.ValidationError:  # behind the row that is not as declared, the text may be damaged, too
+        except msgspec.ValidationError:  # the text may be damaged behind the row that is not as declared
             return _row_by_row(data, name, row, origin, warnings)
     except RecursionError:
         message = f"{origin}: not the JSON of Slurm (lists or objects within one another without end)"
@@ -242,7 +241,7 @@ def _answer_of(name: str, row: Hashable) -> type[Any]:
 
 
 def _names(data: bytes, name: str) -> list[str]:
-    """The field names of the first row: by them a change of the source is noticed."""
+    """The field names of the first row, which reveal a change of the source."""
     beginning = re.search(rb'"%s"\s*:\s*\[' % name.encode(), data)
     if beginning is None:
         return []
@@ -282,7 +281,7 @@ def _each(
 
 
 def _plain(error: msgspec.DecodeError) -> str:
-    r"""What is wrong with a row, in few words: where and what.
+    r"""The fault of a row, in few words: place and fault.
 
     >>> _plain(msgspec.ValidationError("Expected `int`, got `str` - at `$.job_id`"))
     'job_id: expected int, got str'
@@ -317,7 +316,7 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
     return rows._replace(refused=[*rows.refused, cut], n_read=rows.n_read + 1)
 
 
-# --- what is around the rows ---------------------------------------------------------------------------
+# --- the fields around the rows ------------------------------------------------------------------------
 
 
 def _form(answer: Envelope, origin: str) -> AnswerVersion:
@@ -339,7 +338,7 @@ def _form(answer: Envelope, origin: str) -> AnswerVersion:
 
 
 def judged(version_text: str) -> tuple[str, list[LoadWarning]]:
-    """By which rules to read a version, and the warnings about that.
+    """The supported version to read a version as, with warnings where it differs.
 
     >>> judged("data_parser/v0.0.38")
     ('0.0.38', [])

@@ -1,4 +1,4 @@
-"""The command line of a submission without the values that it gives to variables: tokens and passwords stand there.
+"""The command line of a submission without the values of variables, which may be tokens and passwords.
 
 `sbatch --export=ALL,WANDB_API_KEY=... job.sh` is kept by Slurm as it was typed, and shown to everybody who may see the
 job.
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 KEPT_VARIABLES: Final = r"RUN_ID|RUN_NAME|\bWANDB_RUN_GROUP|\bWANDB_NAME"
 """How the names of variables end (regular expression) whose values are kept, because they may name the run of a job.
 
-TRACKSIDE_RUN_ID, WANDB_RUN_ID and MLFLOW_RUN_ID are among them. What is configured as `run_env` in [rules] is not
-known while a file is read, and every other value is gone then: the name has to end in RUN_ID or RUN_NAME.
+TRACKSIDE_RUN_ID, WANDB_RUN_ID and MLFLOW_RUN_ID are among them. `run_env` in [rules] is not applied while a file is
+read, and every other value is removed then: the name has to end in RUN_ID or RUN_NAME.
 """
 
 BLANK: Final = "..."
-"""What is in place of a value."""
+"""Placeholder for a removed value."""
 
 _NAME: Final = r"[A-Za-z_]\w*"
 _BEFORE: Final = r"(^|[^\w./-])"  # --export=NAME=x and "NAME=x", but no option (--mem=x) and no path

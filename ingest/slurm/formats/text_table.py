@@ -25,12 +25,12 @@ class TableColumns(NamedTuple):
     rows: DumpRows
 
     def word(self, *names: str) -> pl.Series:
-        """The first of the columns that exists; no value, or a word for it, is null."""
+        """The first of the columns that exists; empty values are null."""
         frame = self.rows.frame
         name = next((name for name in names if name in frame.columns), None)
         if name is None:
             return pl.Series(names[0], [None], pl.String).new_from_index(0, frame.height)
-        # `tree` indents accounts, and a user may be called `none`: only what is empty means nothing here.
+        # `tree` indents accounts, and a user may be called `none`: only an empty text has no value here.
         text = frame[name].str.strip_chars()
         return text.set(text == "", None)
 
@@ -60,7 +60,7 @@ def read_table(data: bytes, layout: DumpLayout, context: ParseContext) -> DumpRo
 
 
 def require(lacking: list[str], rows: DumpRows, context: ParseContext, layout: DumpLayout) -> None:
-    """Raise if anything is lacking that the table cannot do without."""
+    """Raise if a required column is missing."""
     if lacking:
         message = (
             f"{context.origin}: missing: {', '.join(lacking)}\nfound: {', '.join(rows.header.shown)}\n"
@@ -86,11 +86,11 @@ def account(
     Args:
         rows: the rows as they were read.
         parsed: the rows that hold data, with LINE, `cluster` and `problem` (null: none).
-        context: what the caller passes for this input.
-        source: what kind of table it is.
-        frames: what was made of the rows without a problem.
+        context: cluster, time zone and other parameters from the caller.
+        source: the kind of table.
+        frames: result of the rows without a problem.
         clusters: those that the table names.
-        loaded: how many different ones the rows without a problem were.
+        loaded: number of distinct results of the rows without a problem.
         skipped: rows that are left out of `parsed` by design.
         covers: the time that the table covers.
     """

@@ -67,7 +67,7 @@ _EPOCHS: Final = (
 
 
 def _unread(text: pl.Series, times: pl.Series, unset: pl.Series | None = None) -> pl.Series:
-    """In which rows there is a text, but no time. There is none without a text."""
+    """Rows that have a text, but no time. There is no time without a text."""
     if times.null_count() == text.null_count():
         return pl.Series([], dtype=pl.UInt32)
     unread = text.is_not_null() & times.is_null()
@@ -107,7 +107,7 @@ _PLAIN: Final = (
 
 
 def _plausible(text: pl.Series, naive: pl.Series, early: pl.Series, late: pl.Series) -> Instants:
-    """Without the times that are none: 1970 and 2106 in any zone are marks for that, other far years are mistakes."""
+    """Times without the marks for "no time" (1970 and 2106 in any zone) and without mistakes (other far years)."""
     seconds = early.dt.epoch("s")
     far = seconds.to_frame().select(_FAR).to_series()
     if far.any():
@@ -121,7 +121,7 @@ _FAR: Final = ~pl.first().is_between(EARLIEST_S, LATEST_S).fill_null(value=True)
 
 
 def _errors(text: pl.Series, naive: pl.Series, early: pl.Series, far: pl.Series) -> pl.Series:
-    """Why a text gave no time."""
+    """Reason why a text is not a time."""
     if early.null_count() == text.null_count():  # there is no time without a text
         return _none(text)
     lost = text.is_not_null() & early.is_null()

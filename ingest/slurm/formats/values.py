@@ -1,8 +1,8 @@
 """Slurm's ways to write a value, as whole columns: durations, memory, exit codes, states, TRES, GRES, job ids.
 
-Every function takes a text column and returns columns of the same length. Texts that mean "nothing" are null, and so
-are texts that mean nothing to us: callers distinguish them and refuse or warn. Repeated texts (TRES, states, sizes) are
-read once each and joined back.
+Every function takes a text column and returns columns of the same length. Words for "no value" are null, and so are
+unreadable texts: callers distinguish them and refuse or warn. Repeated texts (TRES, states, sizes) are read once each
+and joined back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSET: Final = frozenset(map(str, (*_MARKS, (1 << 64) - 2, (1 << 64) - 1)))
 """The marks for "not set" and "infinite", in 32 and in 64 bits, as texts."""
 
 FEW: Final = 32
-"""So few texts are read one by one: finding the different ones among them would take longer."""
+"""Up to this many texts are read one by one: finding the distinct ones would take longer."""
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
@@ -111,7 +111,7 @@ def durations(text: pl.Series) -> pl.Series:
 
 
 def _sound(seconds: pl.Series) -> pl.Series:
-    """Without what is no length of time: a mark for "not set" would be 136 years, and infinite is one of polars'."""
+    """Seconds without marks: Slurm's "not set" would be 136 years, and polars also parses infinity."""
     return seconds.set(~(seconds >= 0) | (seconds >= NO_NUMBER), None)
 
 
@@ -143,7 +143,7 @@ def _clock(text: pl.Series) -> pl.Series:
 def time_limits(text: pl.Series) -> pl.Series:
     """Seconds from a time limit, where a bare number means minutes; `UNLIMITED` and `Partition_Limit` are null.
 
-    So are the marks for them, and 0: whoever requests a limit of zero gets none.
+    So are the marks for them, and 0: a requested limit of zero means no limit.
 
     >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "Partition_Limit", "4294967295", "0"])).to_list()
     [86400.0, 5400.0, None, None, None, None]
@@ -172,7 +172,7 @@ def memory_sizes(text: pl.Series) -> pl.DataFrame:
 
 
 def total_memory(sizes: pl.DataFrame, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
-    """Bytes in all, of sizes for each node or core; null where their number is not known."""
+    """Total bytes, from sizes for each node or core; null where the number of these is unknown."""
     table = sizes.with_columns(n_nodes.alias("n"), n_cpus.alias("c"))
     factor = pl.when(pl.col("per") == "n").then("n").when(pl.col("per") == "c").then("c").otherwise(1)
     total = pl.col("bytes").cast(pl.Float64) * factor
@@ -246,7 +246,7 @@ OTHER_STATES: Final = (
     "STAGE_OUT",
     "STOPPED",
 )
-"""Known to squeue and scontrol; accounting does not store them."""
+"""States of squeue and scontrol; accounting does not store them."""
 
 _WORDS = re.compile("[A-Za-z_]+")
 _STATES = re.compile(r"([A-Za-z_]+)(\+?)[^\w\s]*(?:\s+by\s+(\S+))?.*", re.DOTALL)
@@ -460,7 +460,7 @@ def _try_gres(text: str) -> tuple[float | None, str | None, str | None]:
 # --- job ids -------------------------------------------------------------------------------------------
 
 STEP: Final = r"\.(batch|extern|interactive|TBD|[a-zA-Z]*\+|\d+(?:\+\d+)?)\s*$"
-"""How an id ends that is a step's: by number, by name, or cut. `123.server` is none: other schedulers write that."""
+"""Ending of a step's id: a number, a name, or cut off. `123.server` is of another scheduler."""
 
 JOB_ID: Final = rf"^(\d{{1,18}})(?:_(?:(\d{{1,18}})|\[([^\]]*)\]?))?(?:\+(\d{{1,18}}))?(?:{STEP})?$"
 """Job, array task, tasks not yet split off, het component, step."""

@@ -40,20 +40,20 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 FAILURES: Final = 2
-"""So many windows in a row that fail are no bad windows, but a database that is away: the others are left for later."""
+"""So many failed windows in a row mean that the database is down: the others are left for later."""
 
 SAMPLED_S: Final = 60
-"""A step of so many seconds was sampled by a Slurm that measures (every 30 s by default)."""
+"""A step of at least so many seconds was sampled, if Slurm measures at all (every 30 s by default)."""
 
 BEFORE: Final = "end before the cluster's first sign of life and were empty"
-"""Why some windows without a load need not be requested."""
+"""Reason for windows without a load that need not be requested."""
 
 TOO_LARGE: Final = 2
-"""Into so many parts a window is cut that Slurm refused as too large."""
+"""Number of parts into which a window is cut that Slurm refused as too large."""
 
 TOO_SLOW: Final = 8
-"""The same where there was no answer in time: two windows that are too slow are a database that hangs, so the second
-question is one that any other can answer."""
+"""The same for a window without an answer in time. Two slow windows in a row mean that the database hangs, so
+the second request is small enough for any other database."""
 
 
 def ingest_live(
@@ -82,7 +82,7 @@ def ingest_live(
         options: Cluster and requested time.
         now: The time.
         runner: Runs a command.
-        progress: Gets what is being done, how many windows are done, and how many there are. It may raise to stop.
+        progress: Receives the current activity, the number of finished windows, and their total. It may raise to stop.
         notify: Receives messages for a person, besides the reports.
         sleep: Waits; tests give a plain function.
         again: Read windows that are already there, too.
@@ -115,13 +115,13 @@ def ingest_live(
 
 
 def _whole_second(moment: datetime | None) -> datetime | None:
-    """A moment in whole seconds, as Slurm records it."""
+    """A time cut to the second: Slurm's times are whole seconds."""
     return None if moment is None else moment.replace(microsecond=0)
 
 
 @dataclass
 class _SlurmIngest:
-    """The ingest of one cluster: what it works with, and what came of each question so far.
+    """The ingest of one cluster: its settings, and the result of each request so far.
 
     `configured_name` is the cluster in the configuration, if any (then every command has `-M`); `cluster` is
     what its rows are booked under.
@@ -189,7 +189,7 @@ class _SlurmIngest:
         if reported is not None and self.cluster is not None and reported != self.cluster:
             raise OptionError(
                 f"this Slurm is the cluster {reported!r}, not {self.cluster!r}; nothing was read for it.\n"
-                f"Say --cluster {reported}, leave it out, or list other clusters under [slurm] clusters."
+                f"Pass --cluster {reported}, leave it out, or list other clusters under [slurm] clusters."
             )
         self.cluster = self.cluster or reported
 
@@ -200,7 +200,7 @@ class _SlurmIngest:
         return names[0] if len(names) == 1 else None
 
     def _overlap(self, settings: Parsed | None) -> timedelta:
-        """How far to go back behind what is there: as configured, but at least as far as ends may yet be rewritten.
+        """Overlap with earlier loads: as configured, but at least as long as Slurm may rewrite ends.
 
         A slurmctld that starts again sends the ends of all jobs that it remembers once more, and it remembers them
         for MinJobAge.
@@ -218,7 +218,7 @@ class _SlurmIngest:
         return load_windows.spans_to_read(covered, until, lookback=lookback, overlap=overlap)
 
     def _missing(self, windows: Windows, overlap: timedelta, born: datetime | None) -> Windows:
-        """The windows without those that need not be requested again; a message has how many, and why."""
+        """The windows without those that need not be requested again; a message has their number and the reason."""
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting", overlap=overlap)
         alive = self._alive_since(born)
         empty = load_windows.requested(self.writer, self.cluster, "slurm.accounting", alive=alive, overlap=overlap)
@@ -276,7 +276,7 @@ class _SlurmIngest:
         return PartRequest(runner, self.config, self.now, since, until, self.cluster, clusters)
 
     def _part(self, part: LiveRequest, request: PartRequest) -> Parsed | None:
-        """One part, requested and loaded. None where that failed: it is then in `failed`."""
+        """One part, requested and loaded. None where that failed; the part is then in `failed`."""
         try:
             return self._load(part, request)[0]
         except (SourceError, InputError) as error:
@@ -308,9 +308,9 @@ class _SlurmIngest:
         return parsed, len(data)
 
     def _others_are_hidden(self) -> bool:
-        """Whether accounting shows our own jobs only; checked once, when it is known to respond.
+        """Whether accounting shows our own jobs only; checked once, after its first answer.
 
-        Where that is unknown, it is taken to show all, as almost everywhere.
+        Where that is unknown, accounting is assumed to show all jobs, as almost everywhere.
         """
         if self.hidden is None:
             try:
@@ -318,16 +318,16 @@ class _SlurmIngest:
             except SourceError as error:
                 self.hidden = False
                 self.failed.append(
-                    FailedQuestion("who may see which jobs", error, needed=False, source="slurm.accounting")
+                    FailedQuestion("privacy settings of jobs", error, needed=False, source="slurm.accounting")
                 )
         return self.hidden
 
     def _accounting(self, windows: Sequence[LoadWindow], born: datetime | None) -> bool:
         """Accounting, oldest window first; whether all of it was read.
 
-        A window that is too much for slurmdbd is requested in parts, and so are those behind it. The others behind
-        one that failed are read all the same, unless the next one fails, too, or nothing is there before it: then no
-        gap would show that it is missing. Each window after the first sign of life covers its time.
+        A window that is too large for slurmdbd is requested in parts, and so are the later ones. Windows after a failed
+        one are still read, unless the next one fails, too, or no load covers time before the failed one: then no gap
+        would show that it is missing. Each window after the first sign of life covers its time.
         """
         part = transport.accounting(self.config)
         waiting, done, in_a_row, error = deque(windows), 0, 0, None
@@ -362,7 +362,7 @@ class _SlurmIngest:
         return error is None
 
     def _count_measured(self, usage: pl.DataFrame | None) -> None:
-        """Count steps that Slurm had time to sample, and those of them with CPU time or memory."""
+        """Count steps that were long enough to be sampled, and those of them with CPU time or memory."""
         if usage is None:
             return
         sampled = usage.filter(
@@ -372,7 +372,7 @@ class _SlurmIngest:
         self.measured += sampled.filter((pl.col("cpu_s") > 0) | pl.col("max_rss_bytes").is_not_null()).height
 
     def _report_unmeasured(self) -> None:
-        """Where Slurm measures nothing, a line about the setting that makes it do so."""
+        """Where Slurm measures nothing, report the setting that enables it."""
         if self.steps and not self.measured:
             self.notify(
                 f"none of {counted(self.steps, 'step')} has CPU time or memory, so both efficiencies stay unknown: "
@@ -380,7 +380,7 @@ class _SlurmIngest:
             )
 
     def _less(self, window: LoadWindow, error: SourceError | InputError, service: Service) -> timedelta | None:
-        """How much to request at a time, where a window was too much; None where requesting less cannot help."""
+        """Length of the next requests after a window that was too large; None where a shorter one cannot help."""
         if not isinstance(error, SourceError) or self.retrier.circuit_is_open(service):
             return None
         parts = TOO_LARGE if too_large(error) else TOO_SLOW if timed_out(error) else 1
@@ -389,7 +389,7 @@ class _SlurmIngest:
             less = (window.until - window.since) / TOO_LARGE
         if parts == 1 or less < SHORTEST:
             return None
-        self.notify(f"{self._window_name(window)} is too much for {service}: requesting {less} at a time")
+        self.notify(f"{self._window_name(window)} is too large for {service}: requesting {less} at a time")
         if parts == TOO_SLOW:
             self.retrier.wait_for_less(service)
         else:
@@ -402,17 +402,17 @@ class _SlurmIngest:
         if covered and covered[0].since < window.since:
             return True
         self.notify(
-            f"nothing is there before {self._window_name(window)}: what comes behind it is left for the next ingest"
+            f"no load covers time before {self._window_name(window)}: later windows are left for the next ingest"
         )
         return False
 
     def _window_name(self, window: LoadWindow) -> str:
-        """What messages call a window of accounting."""
+        """Name of a window of accounting in messages."""
         title = transport.accounting(self.config).title
         return f"{title} {live_summary.shown(window)}"
 
     def _recheck(self) -> None:
-        """Request by id the jobs that are open here, and that the newest windows did not show."""
+        """Request by id the jobs that are open in the warehouse and missing in the newest windows."""
         if self.cluster is None:
             return
         forgotten = 0
@@ -426,12 +426,12 @@ class _SlurmIngest:
             self.retrier.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
             self.notify(
-                f"warning: {counted(forgotten, 'job')} without an end no longer known to accounting: still open "
+                f"warning: {counted(forgotten, 'job')} without an end no longer in accounting: still open "
                 "(trackside status: source_attempt_forgotten)"
             )
 
     def _compare(self) -> None:
-        """Report what differs from earlier loads: a silent source, or other columns."""
+        """Report differences from earlier loads: a source without rows, or other columns."""
         warnings = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
         for source, kind, text in warnings.select("source", "kind", "says").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
@@ -440,7 +440,7 @@ class _SlurmIngest:
 
 
 def _in_part(accounting: Parsed) -> Parsed:
-    """Accounting of some users' jobs covers no time: a user who may see all jobs has to read it again."""
+    """Accounting of some users' jobs only covers no time: a user who may see all jobs has to load it again."""
     return replace(recheck.without_time(accounting), warnings=[*accounting.warnings, LoadWarning("others_jobs_hidden")])
 
 

@@ -23,24 +23,24 @@ What can be done instead:
   run this on a machine where `sacct` shows jobs (SLURM_CONF is the path of slurm.conf);
   or query slurmrestd, by the configuration (trackside.toml): under [slurm] transport = "rest", and
   rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
-"""What a person may do where a running Slurm cannot be reached."""
+"""Alternatives where no running Slurm can be reached."""
 
 COMMAND: Final = ("sacct", "-e")
-"""Names sacct's columns. It needs slurm.conf and no server, so it responds at once or never."""
+"""Lists sacct's columns. It needs slurm.conf and no server, so it responds at once or never."""
 
 NEVER: Final = (
     "accounting storage is disabled",
     "unable to process configuration file",
     "res_nsearch error: unknown host",
 )
-"""Messages of Slurm's commands where waiting does not help: there is no accounting, or a slurm.conf that is no good.
+"""Messages of Slurm's commands where waiting does not help: there is no accounting, or slurm.conf is unusable.
 
-Where slurmctld hands out the configuration it cannot be had while that starts again: waiting helps.
+A configuration that slurmctld serves is unavailable while slurmctld restarts: there waiting helps.
 """
 
 
 class NoSlurmError(SourceMissingError):
-    """Slurm's commands are not here; what can be done instead."""
+    """Slurm's commands are not installed; the message lists alternatives."""
 
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__(command)
@@ -48,10 +48,10 @@ class NoSlurmError(SourceMissingError):
 
 
 def probe(runner: Runner, config: SlurmSettings, *, strict: bool = False) -> None:
-    """Return where a request is worth it; problems that may pass are left to the retries, unless `strict`.
+    """Return if requests can succeed; temporary problems are left to the retries, unless `strict`.
 
     Raises:
-        SourceError: no question can be answered here, now or later (`strict`: now).
+        SourceError: no request can succeed on this machine, now or later (`strict`: now).
     """
     if transport.by_rest(config):
         rest.connect(config)
@@ -80,6 +80,6 @@ def _find_socket(url: str) -> None:
         raise ServerDownError(
             url,
             problem,
-            "slurmrestd does not run here, or listens elsewhere (systemctl cat slurmrestd shows where): set\n"
-            f"rest_url under [slurm] in the configuration.\n{WITHOUT_SLURM}",
+            "slurmrestd does not run here, or listens elsewhere (systemctl cat slurmrestd shows where): rest_url\n"
+            f"under [slurm] in the configuration has to be its address.\n{WITHOUT_SLURM}",
         )

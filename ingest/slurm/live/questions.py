@@ -1,6 +1,6 @@
-"""The requests to a running Slurm besides accounting: a list of parts, one line each, and how each response is used.
+"""The requests to a running Slurm besides accounting: a list of parts, with the use of each response.
 
-A source that is added here is read by every live ingest: give its command, and a parser in `ingest.slurm.parsers`.
+Every live ingest reads all of them. A new one needs its command here, and a parser in `ingest.slurm.parsers`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PartRequest:
     Attributes:
         runner: Runs a command. Where several clusters are configured and a controller is queried, it adds `-M CLUSTER`.
         config: All settings.
-        now: When this ingest began, to the second: snapshots are of then.
+        now: Start of this ingest, to the second: the time of snapshots.
         since: Start of the requested time.
         until: End of the requested time.
         cluster: Cluster that rows without a name belong to; None where that is unknown.
@@ -74,7 +74,7 @@ def _no_window(_: PartRequest) -> LoadWindow | None:
 
 
 def requested_window(request: PartRequest) -> LoadWindow | None:
-    """The window that an `PartRequest` names."""
+    """The window that a `PartRequest` names."""
     return LoadWindow(request.since, request.until)
 
 
@@ -84,17 +84,17 @@ class LiveRequest:
 
     Attributes:
         title: Its name in messages: the command.
-        kind: What kind of text comes back; `ingest.slurm.parsers` has its parser.
+        kind: Kind of text in the answer; `ingest.slurm.parsers` has its parser.
         fetch: Sends the request. SourceError where there is no answer.
         service: Which service answers: slurmctld (one cluster, which the answer need not name) or slurmdbd.
-        needed: Without it the ingest has failed. Else what a site forbids or lacks is a warning.
+        needed: Without it the ingest has failed. Else a refused or missing answer is a warning.
         every_hours: Repeated only when the last answer is older than this.
         passes_window: The parser gets the requested time. Else the response's own times count.
         transport: How it is requested.
-        window: The time that is requested of an `PartRequest`; None where no time is.
-        request: What `loads.request` calls it; empty: `title`.
+        window: The time requested by a `PartRequest`; None for a request without a time.
+        request: Its name in `loads.request`; empty: `title`.
         parse: In place of the parser of `kind`.
-        finish: Sets the time of the answer, where the parser does not have it.
+        finish: Sets the time of the answer, where the text has none.
     """
 
     title: str
@@ -131,7 +131,7 @@ def answer(part: LiveRequest, request: PartRequest, fetched: Fetched) -> Parsed:
 
 
 def request_of(part: LiveRequest, request: PartRequest, fetched: Fetched) -> LoadRequest:
-    """What was requested, for the account of the load."""
+    """The request, for the account of the load."""
     since, until = part.window(request) or (None, None)
     return LoadRequest(fetched.origin, part.transport, part.request or part.title, since, until)
 
@@ -147,7 +147,7 @@ def _window(events: Parsed, request: PartRequest) -> Parsed:
 
 
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""Account changes are requested from the beginning: who was provisioned when is older than any window of accounting."""
+"""Account changes are requested from the beginning: accounts are older than any window of accounting."""
 
 
 def _runaways(parsed: Parsed, _: PartRequest) -> Parsed:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader, Writer
 
 BATCH: Final = 200
-"""Jobs in one question."""
+"""Jobs in one request."""
 
 
 def batches(source: Reader | Writer, cluster: str, seen: Sequence[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
@@ -40,7 +40,7 @@ def without_time(parsed: Parsed) -> Parsed:
 
 
 def note(writer: Writer, requested: pl.DataFrame, answered: pl.DataFrame, *, now: datetime) -> int:
-    """Record which attempts were requested, when, and which accounting had; return how many it did not have."""
+    """Store the requested attempts and whether accounting has them; returns the number that it lacks."""
     answered_keys = answered.select(ATTEMPT_KEY).unique().with_columns(known=pl.lit(value=True))
     rows = requested.join(answered_keys, on=ATTEMPT_KEY, how="left", maintain_order="left").with_columns(
         pl.lit(now).alias("checked_at"), pl.col("known").fill_null(value=False)

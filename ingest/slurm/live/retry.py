@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from ingest.slurm.settings import Slurm
 
 LONGEST_WAIT_S: Final = 300.0
-"""No pause between two tries is longer."""
+"""Longest pause between two tries."""
 
 JITTER: Final = 0.3
-"""Pauses are longer or shorter by up to this share: clients that were refused together do not come again together."""
+"""Pauses vary by up to this share, so that clients refused together do not retry together."""
 
 TIMEOUTS: Final = 2
-"""So many requests in a row without an answer in time are no large requests, but a service that hangs."""
+"""So many requests in a row without an answer in time mean that the service hangs."""
 
 _TOO_WIDE: Final = ("too wide of a date range", "exceeds size limit")
-"""How slurmdbd refuses a request for its size (MaxQueryTimeRange, the largest answer)."""
+"""Messages of slurmdbd that refuse a request for its size (MaxQueryTimeRange, the largest answer)."""
 
 CIRCUIT_OPEN: Final = "It does not respond: too many requests timed out, so no more are sent now; try again later."
-"""The message for a request that was not even sent."""
+"""The message for a request that was not sent."""
 
 _FORBIDDEN: Final = ("permission denied", "access denied")
-"""How Slurm refuses a request for missing permission."""
+"""Messages of Slurm that refuse a request for missing permission."""
 
 
 @dataclass
@@ -42,17 +42,17 @@ class Retrier:
     """Sends requests, and sends them again where that may help: a circuit breaker for each service of Slurm.
 
     A request is repeated for as long as the configured pauses come to, its own time included: a command of Slurm that
-    cannot reach slurmctld tries for nine seconds by itself. A service that failed to the end is degraded: every later
-    request to it that is required is sent once, without waiting, and no other, until one is answered. So a slurmdbd
-    that is down is not queried again by part after part. One that lets time run out too often has an open circuit and
-    gets no request at all any more: each would take as long as the longest wait for an answer.
+    cannot reach slurmctld tries for nine seconds by itself. A service that failed all tries is degraded: later required
+    requests are sent once, without waiting, and others not at all, until one is answered. So a slurmdbd that is down is
+    not queried again for each part. A service with too many timeouts has an open circuit and receives no more requests:
+    each would take as long as the longest wait for an answer.
 
     Attributes:
-        settings: how often to try, and after which pauses.
-        sleep: waits so many seconds; it may raise to stop.
-        waiting: gets what is waited for, every second.
-        notify: gets a line when a service does not answer, and when it is given up.
-        clock: seconds that only ever grow.
+        settings: number of tries, and the pauses between them.
+        sleep: waits for a number of seconds; it may raise to stop.
+        waiting: receives the reason for the wait, every second.
+        notify: receives a line when a service does not answer, and when it is given up.
+        clock: monotonic seconds.
     """
 
     settings: Slurm
@@ -111,14 +111,14 @@ class Retrier:
         return left_s <= 0
 
     def _give_up(self, service: Service, error: SourceError, seconds: float) -> None:
-        """Send it no more requests than necessary; those that are not sent fail for the same reason."""
+        """Send the service no more requests than necessary; those that are not sent fail for the same reason."""
         if service in self._reported and service not in self._degraded:
             self.notify(f"{service} did not answer for {seconds:.0f} s: the rest is read without it as far as possible")
         self._degraded[service] = error
 
     @property
     def _plain_policy(self) -> RetryPolicy:
-        """As `_policy`, without chance."""
+        """As `_policy`, without random pauses."""
         return RetryPolicy(self.settings.retries, self.settings.retry_s, LONGEST_WAIT_S)
 
     @property
@@ -126,9 +126,9 @@ class Retrier:
         return RetryPolicy(self.settings.retries, self.settings.retry_s, LONGEST_WAIT_S, JITTER)
 
     def circuit_is_open(self, service: Service, *, required: bool = True) -> bool:
-        """Whether a service let time run out too often, and answered nothing since.
+        """Whether a service timed out too often, and has not answered since.
 
-        What is not required may be slow on its own: it keeps nothing that is required from being requested.
+        Timeouts of optional requests do not stop required ones: an optional request may be slow on its own.
         """
         return self._timeouts[service, True] + (0 if required else self._timeouts[service, False]) >= TIMEOUTS
 
@@ -147,7 +147,7 @@ class Retrier:
             self._timeouts[service, required] = 0
 
     def wait(self, seconds: float, what: str) -> None:
-        """Wait, a second at a time: `waiting` gets what for, and may stop it by raising."""
+        """Wait, a second at a time: `waiting` receives the reason, and may raise to stop."""
         while seconds > 0:
             self.waiting(f"{what} in {seconds:.0f} s")
             self.sleep(min(1.0, seconds))
@@ -155,7 +155,7 @@ class Retrier:
 
 
 def _reason(error: Exception) -> str:
-    """The last line of the message of the command or the server."""
+    """The last line of the command's or the server's message."""
     message = error.stderr if isinstance(error, SourceDownError) and error.stderr else str(error).partition("\n")[0]
     return shorten(message.strip().splitlines()[-1])
 
@@ -171,7 +171,7 @@ def too_large(error: SourceError) -> bool:
 
 
 def refused(error: SourceError) -> bool:
-    """Whether it was refused for what it is, not for the state of the service."""
+    """Whether the request itself was refused, not for the state of the service."""
     return too_large(error) or any(words in str(error).lower() for words in _FORBIDDEN)
 
 

@@ -54,7 +54,7 @@ _IN_SERVICE: Final = (
     *("IDLE", "MIX", "ALLOC", "COMP", "RES", "BLOCKED", "BOOT", "CLOUD", "DYNAMIC", "NOT_RESPONDING", "PERFCTRS"),
     *("PLANNED", "PLND"),
 )
-"""PLANNED: backfill keeps the idle node for a job that waits. That is demand, not maintenance."""
+"""PLANNED: backfill keeps an idle node for a waiting job, which is demand, not maintenance."""
 
 _DOWN_BITS: Final = frozenset({1, 4})
 _DRAIN_BIT: Final = 0x200
@@ -90,9 +90,9 @@ def _state_of_bits(bits: int) -> str | None:
 def parse_events(data: bytes, context: ParseContext) -> Parsed:
     """Intervals in which nodes were out of service, from `sacctmgr -P show event` with any of its columns.
 
-    Rows without a node name are about the cluster: skipped, but they mark from when on there are events. Rows of a
-    state that leaves a node in service are skipped, too. What was down or drained for a planned reason is
-    `maintenance`. The same event seen twice is one row; see :func:`ingest.slurm.nodes.merge.merge_node_states`.
+    Rows without a node name are about the cluster: skipped, but they mark the beginning of all events. Rows of a state
+    that leaves a node in service are skipped, too. A node down or drained for a planned reason is in `maintenance`.
+    The same event seen twice is one row; see :func:`ingest.slurm.nodes.merge.merge_node_states`.
 
     Raises:
         InputError: The text as a whole cannot be read.
@@ -140,7 +140,7 @@ def _require(rows: DumpRows, cluster: str | None, origin: str) -> None:
 
 
 def _event_table(rows: DumpRows, cluster: str | None, timezone: str | None, origin: str) -> pl.DataFrame:
-    """The events with their times read, and what is wrong with each."""
+    """The events with parsed times, and the problem of each."""
     frame = rows.frame
     texts = {name: _column(frame, name) for name in sorted(EVENTS.used)}
     start, end = (read_instants(texts[name], timezone=timezone, origin=origin) for name in ("timestart", "timeend"))
@@ -186,7 +186,7 @@ def _in_order(start: Instants, end: Instants) -> pl.DataFrame:
 
 
 def as_node_states(table: pl.DataFrame, source: SourceName, planned_reasons: Sequence[str]) -> pl.DataFrame:
-    """Rows of `node_states`: what was down or drained for a planned reason is maintenance."""
+    """Rows of `node_states`: nodes down or drained for a planned reason are in maintenance."""
     reason = pl.col("reason").fill_null("")
     try:
         patterns = [re.compile(pattern, re.IGNORECASE) for pattern in planned_reasons]

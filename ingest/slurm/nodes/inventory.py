@@ -1,4 +1,4 @@
-"""Slurm nodes: what they are, which are out of service now, and the settings that numbers depend on."""
+"""Slurm nodes: their hardware, those out of service now, and the settings that metrics depend on."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def parse_nodes(data: bytes, context: ParseContext) -> Parsed:
     """Inventory from `scontrol show node` (with or without -o), and the nodes that are out of service now.
 
     `until` is when the command ran; else it is the latest time in the text, which is never after that. `reached`
-    is what to take where there is none. A time later than `now` counts as none: one wrong clock must not date them all.
-    A node out of service is so since the stamp in its Reason (since `until` where there is none), and still is.
+    is the fallback where there is none. A time later than `now` is ignored: one wrong clock must not date them all.
+    A node out of service has been so since the stamp in its Reason (since `until` where there is none), and still is.
 
     Raises:
         UnrecognisedInputError: There is no `NodeName=` record.
@@ -121,7 +121,7 @@ def _inventory(
 def _moments(
     records: list[dict[str, str]], timezone: str | None, origin: str, now: datetime | None
 ) -> dict[str, datetime | None]:
-    """All time texts of the records, read once each. What lies ahead of `now` is null."""
+    """All time texts of the records, parsed once each. Times later than `now` are null."""
     texts = {node[key] for node in records for key in _SEEN if key in node}
     texts |= {stamp[2] for node in records if (stamp := _STAMP.search(node.get("Reason", "")))}
     column = pl.Series("BootTime", sorted(texts), pl.String)
@@ -198,7 +198,7 @@ def _states_now(
 
 
 def parse_settings(data: bytes, context: ParseContext) -> Parsed:
-    """The few settings of `scontrol show config` that numbers depend on; `30 sec` becomes `30`.
+    """The few settings of `scontrol show config` that metrics depend on; `30 sec` becomes `30`.
 
     Of AuthInfo only `cred_expire` is stored: the rest are paths and may be secrets.
 
@@ -268,7 +268,7 @@ def fetch_topology(runner: Runner) -> Fetched:
 
 
 def fetch_reservations(runner: Runner) -> Fetched:
-    """Query scontrol for the reservations, also future ones."""
+    """Query scontrol for the reservations, including future ones."""
     return run(runner, ["scontrol", "show", "reservation", "-o"], hint=_CONTROLLER_HINT)
 
 
@@ -281,7 +281,7 @@ def fetch_reservation_history(
 
 
 def _show_command(what: str, since: datetime, until: datetime, clusters: Sequence[str] | None) -> list[str]:
-    """The beginning of a question to sacctmgr about a window, whose default is today at most."""
+    """The beginning of a sacctmgr command for a window; sacctmgr's default window is today at most."""
     if until <= since:
         message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
         raise InputError(message)

@@ -54,7 +54,7 @@ def parse_nodes_json(data: bytes, context: ParseContext) -> Parsed:
     """Inventory, and the nodes that are out of service now; as from text (`ingest.slurm.nodes.inventory.parse_nodes`).
 
     The `line` of a refused node is its number in the list. Before 0.0.40 no answer names its cluster: the context does.
-    Without a time of the request it is of the latest time in it.
+    Without a time of the request, the latest time in the answer is its time.
 
     Raises:
         SlurmAnswerError: The answer holds errors, or no node at all: then slurmctld did not answer.
@@ -78,12 +78,12 @@ def parse_nodes_json(data: bytes, context: ParseContext) -> Parsed:
 
 
 def in_their_places(parsed: Parsed, rows: AnswerRows, rejects: pl.DataFrame) -> Parsed:
-    """What was parsed from records made of an answer's rows, one line each, with the row numbers of the answer.
+    """The parsed records of an answer, with the row numbers of the answer in place of line numbers.
 
     Args:
         parsed: The parsed records.
-        rows: The rows that they were made of.
-        rejects: Rows that no record was made of.
+        rows: The rows behind the records.
+        rejects: Rows without a record.
     """
     places = dict(enumerate((number for number, _ in rows.rows), 1))
     theirs = parsed.rejects.with_columns(pl.col("line").replace_strict(places, return_dtype=pl.Int64))
@@ -99,7 +99,7 @@ def in_their_places(parsed: Parsed, rows: AnswerRows, rejects: pl.DataFrame) -> 
 
 
 def _with_names(rows: AnswerRows) -> AnswerRows:
-    """Nodes without a name are refused: as a record they would run into the one before."""
+    """Refuse nodes without a name: such a record would be read as part of the one before."""
     nameless = [number for number, node in rows.rows if not node.name.strip()]
     if not nameless:
         return rows
@@ -152,7 +152,7 @@ def parse_settings_json(data: bytes, context: ParseContext) -> Parsed:
     The context names the cluster where slurmdbd has several and the answer does not name the one (before 0.0.40).
 
     Raises:
-        MissingColumnError: Which of several clusters it is was not specified.
+        MissingColumnError: There are several clusters, and none was chosen.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
     rows = read_rows(data, "clusters", ClusterRecord, origin=context.origin)
@@ -187,7 +187,7 @@ def plain(value: Whole) -> str | None:
 
 
 def _reason(node: NodeRecord) -> str | None:
-    """The reason with who gave it and when, in brackets as text has it."""
+    """The reason with its author and time, in brackets as in text."""
     if not node.reason:
         return None
     when = whole(node.reason_changed_at)

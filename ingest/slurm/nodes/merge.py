@@ -4,10 +4,10 @@ Like `ingest.slurm.accounting.merge` for attempts, these depend on contents only
 loading twice equals loading once, and halves in any order equal the whole.
 
 Inventories and topologies are stored as validity intervals, runs of equal observations of a node. An interval forgets
-when within it the node was seen, and yet another observation may have to cut it in two later. The moments are not lost,
-though: a command shows all nodes at once, so each load of such a text is a snapshot of the whole cluster, and an
-interval goes on only as long as no snapshot lacks the node. So the intervals and the snapshots (table `loads`)
-determine all observations, and what is stored is always what loading all of them in order would have given.
+the times of observations within it, and yet another observation may have to cut it in two later. The times are not
+lost, though: a command shows all nodes at once, so each load of such a text is a snapshot of the whole cluster, and an
+interval continues only as long as no snapshot lacks the node. So the intervals and the snapshots (table `loads`)
+determine all observations, and the stored rows always equal those of loading everything in order.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def merge_node_states(*frames: pl.DataFrame) -> pl.DataFrame:
     key = ["cluster", "node", "started_at", "source", "state_raw"]
     rest = [name for name in NODE_STATES if name not in (*key, "ended_at")]
     every = pl.concat([conform(frame, NODE_STATES) for frame in frames])
-    # The row with the latest end counts; among equals the one whose texts sort last, which is as good as any and
-    # the same in every order.
+    # The row with the latest end counts; among equals the one whose texts sort last: an arbitrary choice that does not
+    # depend on the order.
     latest = every.sort(["ended_at", *rest], nulls_last=False).group_by(key).agg(pl.col("ended_at", *rest).last())
     return conform(latest, NODE_STATES).sort(key)
 

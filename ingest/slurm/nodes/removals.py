@@ -1,4 +1,4 @@
-"""What an inventory does to the nodes that it lacks: they count as removed, which a part of one must not do unseen."""
+"""Nodes that an inventory lacks count as removed; a warning lists them, since the inventory may be incomplete."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SHOWN: Final = 8
 
 
 def removed(writer: Writer, parsed: Parsed) -> list[LoadWarning]:
-    """A warning for each cluster whose inventory lacks some of the nodes of before, before that is written.
+    """A warning for each cluster whose inventory lacks some of the nodes loaded before; call it before writing.
 
-    An inventory of which records were refused removes no node.
+    An inventory with refused records removes no node.
     """
     seen, moment = parsed.frames.get("nodes"), parsed.covers_until
     if seen is None or moment is None or parsed.rows_rejected:
@@ -31,7 +31,7 @@ def removed(writer: Writer, parsed: Parsed) -> list[LoadWarning]:
         if lacking:
             names = ", ".join(lacking[:SHOWN]) + (", ..." if len(lacking) > SHOWN else "")
             detail = (
-                f"this inventory lacks {len(lacking)} of the {len(counted)} nodes known before ({names}): taken as "
+                f"this inventory lacks {len(lacking)} of the {len(counted)} nodes loaded before ({names}): taken as "
                 f"removed from {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC on. "
                 f"If it was only a part, load a whole one of the same time."
             )

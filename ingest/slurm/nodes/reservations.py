@@ -1,7 +1,7 @@
-"""Reservations of Slurm: nodes set aside for a time, and the maintenance that this means.
+"""Reservations of Slurm: nodes set aside for a time, and the maintenance that follows from them.
 
-`scontrol show reservation` lists the current reservations: for whom, in which partition, and until when they are
-meant to last. `sacctmgr show reservation` lists past ones, with their real ends: Slurm closes a record when its
+`scontrol show reservation` lists the current reservations with their users, partition and planned end.
+`sacctmgr show reservation` lists past ones, with their real ends: Slurm closes a record when its
 reservation is deleted or its nodes change, and opens another one for what goes on.
 """
 
@@ -66,7 +66,7 @@ _COLUMNS: Final[Schema] = {
     "accounts": TEXT,
     "state": TEXT,
 }
-"""A reservation as text, before anything is read of it."""
+"""A reservation as unparsed text."""
 
 
 def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
@@ -135,13 +135,13 @@ def is_listing(text: str) -> bool:
 
 
 def merge_reservations(*frames: pl.DataFrame) -> pl.DataFrame:
-    """One row per reservation and beginning: what was read last counts, since reservations are extended and cut short.
+    """One row per reservation and beginning: the last reading counts, since reservations are extended and cut short.
 
-    A record whose end had passed when it was read is the history's last word: Slurm closed it, and where it opened
-    another one for changed nodes, its list still shows the same beginning, but with the nodes and the end of today. No
-    list changes such a record, whenever it was made. Of two such records, and of two texts read at one moment that
-    disagree, the earlier end counts: the history has a change before the end. Who may use it is put together from
-    all of them: sacctmgr does not list it.
+    A record whose end had passed when it was read is final: Slurm closed it. Where Slurm opened another record for
+    changed nodes, its list still shows the same beginning, but with today's nodes and end. No list changes a final
+    record, whenever the list was made. Of two final records, and of two contradicting texts of one moment, the earlier
+    end counts: the history has a change before the end. Users and accounts are combined from all records: sacctmgr does
+    not list them.
 
     Args:
         frames: rows of `reservations`.
@@ -178,7 +178,7 @@ _PEOPLE: Final = ("users", "accounts")
 
 
 def maintenance_states(reservations: pl.DataFrame) -> pl.DataFrame:
-    """The node states that reservations for maintenance mean, one per node.
+    """The node states that follow from reservations for maintenance, one per node.
 
     A name is used once at a time: where a reservation of the same name begins before another one's end, the earlier
     record ends there (its nodes or its terms were changed). `state_raw` holds the reservation's name.
@@ -249,7 +249,7 @@ def _history(rows: DumpRows, cluster: str | None) -> pl.DataFrame:
 
 
 def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
-    """A history has the end of each record that another one continues, whenever it was made."""
+    """Mark history records that another record continues: their ends are final, whenever the text was made."""
     following = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
     goes_on = history.join(following.unique(), on=["cluster", "name", "ended_at"], how="semi")
     ended = goes_on.filter(pl.col("started_at") < pl.col("ended_at"))
@@ -263,7 +263,7 @@ def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read(columns: pl.DataFrame, timezone: str | None, seen_at: datetime, origin: str) -> pl.DataFrame:
-    """The reservations with their values read, and what is wrong with each (`problem`)."""
+    """The reservations with parsed values, and the problem of each (`problem`)."""
     blank = [values.blank_to_null(columns[name]) for name in columns.columns if name != LINE]
     columns = columns.with_columns(blank)
     start, end = (

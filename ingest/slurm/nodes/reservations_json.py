@@ -34,10 +34,10 @@ class ReservationRecord(msgspec.Struct, gc=False):
 def parse_reservations_json(data: bytes, context: ParseContext) -> Parsed:
     """The current reservations; as from text (`ingest.slurm.nodes.reservations.parse_reservations`).
 
-    The `line` of a refused one is its number in the list.
+    The `line` of a refused reservation is its number in the list.
 
-    The cluster must be passed where the answer does not name it (before 0.0.40 none does), and the time of the
-    request always.
+    The time of the request must always be passed; the cluster where the answer does not name it (none does before
+    0.0.40).
 
     Raises:
         SlurmAnswerError: The answer holds errors.
@@ -71,6 +71,6 @@ def _reservation_record(one: ReservationRecord) -> str:
         "Flags": ",".join(words(one.flags)),
         "Users": one.users,
         "Accounts": one.accounts,
-        "State": "known",  # the reader of text takes a record without one for cut off
+        "State": "known",  # the text parser takes a record without a State for cut off
     }
     return record(fields)

@@ -49,7 +49,7 @@ def _write_intervals(
 
 
 def write_reservations(writer: Writer, reservations: pl.DataFrame) -> None:
-    """Reservations, and the maintenance that follows from all of them: it may have been longer or elsewhere before."""
+    """Reservations, and the maintenance that follows from all of them, which replaces the stored one."""
     clusters = reservations.select("cluster").unique()
     existing = writer.matching("reservations", clusters, keys=["cluster"])
     merged = merge_reservations(existing, reservations)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ingest.context import ParseContext
 
 NOTHING: Final = "No topology information available"
-"""What scontrol prints of a flat network."""
+"""Printed by scontrol for a flat network."""
 
 _PAIR = re.compile(r"([A-Za-z]\w*)=(\S*)")
 _BEGINNING = re.compile(r"(?im)^\s*(?:SwitchName|BlockName|AggregatedBlock)=\S")
@@ -55,14 +55,14 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
     """The place of each node, outermost switch (or aggregated block) first.
 
     All forms are read: `scontrol show topology`, whose upper switches list all nodes below them, topology.conf, where
-    they do not, and topology.yaml. In a tree a node hangs on the switch that lists it and has no switches below it.
+    they do not, and topology.yaml. In a tree a node is attached to the switch that lists it and has no switches below.
     Lines that cannot be used are refused one by one. Where a text lists several networks, the first one to name a node
     counts; in a topology.yaml the one with `cluster_default` goes first.
 
     The text has neither time nor cluster: both are passed.
 
     Raises:
-        UnrecognisedInputError: There is neither a switch nor a block.
+        UnrecognisedInputError: The text has neither a switch nor a block.
         InputError: Its time is unknown; or switches hang on each other in a circle.
     """
     origin, cluster = context.origin, context.cluster or ""
@@ -105,7 +105,7 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
 
 @dataclass
 class _Topology:
-    """What came of the lines."""
+    """Result of the lines."""
 
     loaded: int = 0
     duplicate: int = 0
@@ -114,7 +114,7 @@ class _Topology:
 
 
 def _entries(lines: list[tuple[int, str]], found: _Topology) -> list[_TopologyLine]:
-    """The switches and blocks of a network; what became of its lines is added to `found`."""
+    """The switches and blocks of a network; the result of its lines is added to `found`."""
     entries: dict[tuple[str, str], _TopologyLine] = {}
     for number, line in lines:
         if line.startswith(NOTHING) or line.lower().startswith(_OTHER_LINES):

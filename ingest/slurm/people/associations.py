@@ -120,7 +120,7 @@ ASSOCIATION_TABLE: Final = DumpLayout(
 ASSOCIATION_COLUMNS: Final = frozenset(
     {"share", "fairshare", "parentname", "parname", "defqos", "defaultqos", "admin", "adminlevel"}
 ).union(ASSOCIATION_LIMITS)
-"""Columns by which such a table is known; accounts and users are named in others, too."""
+"""Columns that identify such a table; others have accounts and users, too."""
 
 QOS_TABLE: Final = DumpLayout(
     kind="sacctmgr show qos output",
@@ -146,10 +146,10 @@ QOS_COLUMNS: Final = frozenset({"gracetime", "usagefactor", "preempt", "preemptm
 def parse_associations(data: bytes, context: ParseContext) -> Parsed:
     """Associations and users from `sacctmgr -P show assoc`, `show user [withassoc]` or `show account withassoc`.
 
-    Only `show assoc` lists all of the limits, so only that gives associations; a row without a user is the account's
-    own there. The other tables give users, `show user` alone in their default account. What they have about accounts,
-    and of users in no account, is skipped. Accounts that a user coordinates are read where the table
-    has them (`withcoord`).
+    Only `show assoc` lists all limits, so associations are read from it alone; a row without a user is the account's
+    own there. Users are read from the other tables; `show user` alone lists their default account only. Rows of
+    accounts, and of users without an account, are skipped there. Accounts that a user coordinates are read where the
+    table has them (`withcoord`).
 
     Raises:
         MissingColumnError: Account or User, or a cluster's name, is missing.
@@ -307,5 +307,5 @@ def fetch_qos(runner: Runner) -> Fetched:
 
 
 def _of(clusters: Sequence[str] | None) -> list[str]:
-    """Without it sacctmgr lists all clusters that its database has."""
+    """The option that selects clusters; without it sacctmgr lists all clusters of its database."""
     return [f"Clusters={','.join(clusters)}"] if clusters else []

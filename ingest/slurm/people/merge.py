@@ -51,8 +51,8 @@ def merge_runaway(*frames: pl.DataFrame) -> pl.DataFrame:
 def merge_users(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per user and account: the least association number, the earliest times.
 
-    These rows carry no time of observation. So of two administrator levels the higher one is kept; where account
-    changes give the level, the latest of them decides in the end.
+    These rows have no time of observation. So of two administrator levels the higher one is kept; where account
+    changes contain the level, the latest change decides in the end.
     """
     every = _together(frames, USERS)
     rank = pl.col("admin_level").replace_strict({name: n for n, name in enumerate(ADMIN_LEVELS)}, default=-1)
@@ -72,8 +72,8 @@ def _together(frames: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
 def _as_last_seen(every: pl.DataFrame, schema: Schema, key: Sequence[str]) -> pl.DataFrame:
     """The latest observation of each key, seen from the first to the last time.
 
-    What is null was not reported then. Two observations of one second complete each other; where they contradict,
-    the value that sorts last is taken, which is as good as any and the same in every order.
+    A null was not reported then. Two observations of one second complete each other; where they contradict, the value
+    that sorts last is taken: an arbitrary choice that does not depend on the order.
     """
     latest = pl.col("last_seen_at") == pl.col("last_seen_at").max()
     seen = ("first_seen_at", "last_seen_at")

@@ -1,7 +1,7 @@
-"""How people, rules and the scheduler's own state are written: merged with the existing rows, in any order.
+"""Writes people, rules and the scheduler's own state: merged with the existing rows, in any order.
 
-Users stand between sources: associations name them, account changes date them and give their level, and
-accounting has their first job.
+Users come from several sources: associations have their names, account changes their dates and levels, and accounting
+their first job.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_runaway(writer: Writer, jobs: pl.DataFrame) -> None:
 
 
 def write_users(writer: Writer, users: pl.DataFrame) -> None:
-    """Rows of `users`, with the first jobs of the warehouse, and the levels that account changes gave."""
+    """Rows of `users`, with the first jobs of the warehouse, and the levels from account changes."""
     merge, key = account_merge.merge_users, account_merge.USER_KEY
     _write_seen(writer, "users", users, merge, key=key)
     set_first_jobs(writer)
@@ -67,7 +67,7 @@ def write_scheduler_stats(writer: Writer, numbers: pl.DataFrame) -> None:
 
 
 def set_first_jobs(writer: Writer) -> None:
-    """Users have their first job in accounting; one that was moved to another account is that one's."""
+    """Set the first job of each user from accounting; a job moved to another account counts there."""
     if writer.height("users"):
         writer.run("set_first_jobs")
 

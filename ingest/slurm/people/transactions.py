@@ -1,6 +1,6 @@
 """Slurm's account changes: who added, changed or removed users, accounts and limits, and when.
 
-slurmdbd writes what it did in words of its own database: whom it concerned (`Where`) as a name or a condition,
+slurmdbd writes each change in terms of its own database: its object (`Where`) as a name or a condition,
 `(id_assoc=7 || id_assoc=8)`, and the new values (`Info`) as assignments, `acct='llm', user='alice', shares=1`.
 """
 
@@ -121,7 +121,7 @@ def provisioned(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _assigned(name: str) -> pl.Expr:
-    """The text that a change gives to one of its fields; null where it has no such field."""
+    """The value that a change assigns to a field; null where the change has no such field."""
     return pl.col("detail").str.extract(rf"(?:^|, )`?{name}`? ?= ?'([^']*)'", 1)
 
 
@@ -141,8 +141,8 @@ def of_cluster(parsed: Parsed, cluster: str) -> Parsed:
 def fetch_transactions(runner: Runner, *, since: datetime, until: datetime) -> Fetched:
     """Query sacctmgr for the account changes of [since, until), of all clusters.
 
-    With `Clusters=` it would leave out users and whatever else belongs to no cluster. Typed columns stand between the
-    two of free text.
+    With `Clusters=` sacctmgr would leave out users and everything else without a cluster. The two columns of free text
+    are separated by typed ones.
     """
     if until <= since:
         message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"

@@ -1,9 +1,9 @@
 """Runaway jobs: accounting takes them for running or waiting, and the controller has forgotten them.
 
 Their end was lost. `sacctmgr show runawayjobs` lists them, and then prompts whether to close them. It is never run from
-here: without an answer it prompts for ever (22.05 fills the disk with its prompt), and its yes rewrites
-accounting. A list that a person made is read. Live, the same is detected by reading only: what sacct takes for open
-and squeue does not list.
+here: without an answer it prompts for ever (22.05 fills the disk with its prompt), and a yes rewrites accounting. A
+saved list is read from a file. Live, runaway jobs are detected by reading only: jobs that are open in sacct and not
+listed by squeue.
 """
 
 from __future__ import annotations
@@ -127,13 +127,13 @@ def fetch_runaway(runner: Runner, *, clusters: Sequence[str] | None = None) -> F
 
     squeue runs before and after, so that a job that came or went meanwhile is not taken for lost. Where others'
     jobs are hidden from us (`ingest.slurm.commands.privacy`) the result is unknown; an empty list would claim that
-    there are none. While slurmdbd is behind with its news, ended jobs may be listed: accounting records their ends
-    later, and an attempt that has an end is not open.
+    there are none. While slurmdbd lags behind slurmctld, ended jobs may be listed: accounting records their ends later,
+    and an attempt that has an end is not open.
 
     Raises:
         SourceError: There is no answer, or others' jobs are hidden.
     """
-    origin = "sacct -s RUNNING,PENDING,SUSPENDED without those of squeue"
+    origin = "sacct -s RUNNING,PENDING,SUSPENDED without the jobs of squeue"
     cluster_option = ("-M", ",".join(clusters)) if clusters else ()
     scontrol, *show = CONTROLLER
     if others_are_hidden(runner, (scontrol, *cluster_option, *show)) or others_are_hidden(runner, ACCOUNTING):

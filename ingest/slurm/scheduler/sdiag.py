@@ -1,7 +1,7 @@
 """Statistics of Slurm's controller: `sdiag`, as one number per row.
 
-Times are printed in microseconds and stored in seconds, moments as epoch seconds. Statistics by user are left out: the
-requests of a user are private; those by type of message are stored.
+Times are printed in microseconds and stored in seconds, moments as epoch seconds. Statistics by user are private and
+left out; those by type of message are stored.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
 
     Raises:
         UnrecognisedInputError: It is not the output of sdiag.
-        MissingColumnError: Nothing names the cluster.
+        MissingColumnError: The cluster's name is missing.
         TimeZoneError: An old sdiag printed local time only, and no zone is set.
     """
     cleaned, warnings = clean(data, context.origin)
@@ -119,7 +119,7 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
             section = heading
         elif at is None:
             stats.refused.append(
-                (context.cluster, "slurm.diag", context.origin, number, "it stands above sdiag's", stripped)
+                (context.cluster, "slurm.diag", context.origin, number, "it precedes sdiag's output", stripped)
             )
         else:
             stats.line(number, stripped, at, section if line[0].isspace() else GENERAL)
@@ -144,7 +144,7 @@ def parse_diag(data: bytes, context: ParseContext) -> Parsed:
 
 
 def _taken_at(text: str, context: ParseContext) -> datetime | None:
-    """When a snapshot was taken: sdiag adds the epoch; an old one printed local time only."""
+    """The time of a snapshot: sdiag adds the epoch; an old version prints local time only."""
     if epoch := _EPOCH.search(text):
         return datetime.fromtimestamp(int(epoch[1]), UTC)
     try:

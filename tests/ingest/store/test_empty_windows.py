@@ -198,6 +198,6 @@ def test_accounting_covers_its_time_unless_jobs_are_hidden(tmp_path: Path, say: 
     slurm.failing = lambda command: DENIED if " ".join(command).startswith(say) else None
     reported = ingest(tmp_path, slurm)
     assert table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].null_count() == 0
-    assert any("who may see which jobs (Access/permission denied)" in each for each in messages(reported.warnings)) == (
-        say != "uid"
-    )
+    assert any(
+        "privacy settings of jobs (Access/permission denied)" in each for each in messages(reported.warnings)
+    ) == (say != "uid")

@@ -71,8 +71,8 @@ def outcome(text: str) -> object:
 
 
 HOSTILE: dict[str, tuple[str, str]] = {
-    "small letters": (encoded(summary(n1=NODE)).lower(), "letters were made small"),
-    "small letters of a mark": ("js1:short", "letters were made small"),
+    "small letters": (encoded(summary(n1=NODE)).lower(), "in lower case"),
+    "small letters of a mark": ("js1:short", "in lower case"),
     "another version": ("JS2:H4sI", "unknown version, JS2"),
     "no base64": ("JS1:!!!!", "no base64"),
     "base64 cut": (encoded(summary(n1=NODE))[:51], "no base64, or cut"),

@@ -192,7 +192,7 @@ def test_oldest_window_of_the_first_ingest_is_requested_again(tmp_path: Path) ->
     slurm.failing = when(lambda low, _: low == NOW - days(30), AWAY)
     reported = ingest(tmp_path, slurm, retries=0)
     assert isinstance(reported.error, SourceDownError)
-    assert any("what comes behind it is left for the next ingest" in note for note in reported.notes)
+    assert any("later windows are left for the next ingest" in note for note in reported.notes)
     slurm.now, slurm.failing = NOW + hours(1), lambda _: None
     assert ingest(tmp_path, slurm).error is None
     assert states(tmp_path) == {"1": "COMPLETED", "2": "PENDING"}
@@ -346,7 +346,7 @@ def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
     slurm.jobs.clear()
     slurm.now += days(1)
     reported = ingest(tmp_path, slurm)
-    assert any("1 job without an end no longer known" in note for note in reported.notes)
+    assert any("1 job without an end no longer in accounting" in note for note in reported.notes)
     with open_reader(tmp_path) as reader:
         actual = {result.check.name: result.count for result in reader.checks()}
     assert actual["source_attempt_forgotten"] == 1

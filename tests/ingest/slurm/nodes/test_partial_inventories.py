@@ -73,7 +73,7 @@ def node_rows(root: Path) -> pl.DataFrame:
 def test_partial_inventory_is_warned_of_with_its_missing_nodes(tmp_path: Path) -> None:
     warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
     output = (
-        "this inventory lacks 2 of the 3 nodes known before (n1, n3): taken as removed from 2026-11-21 16:55:00 "
+        "this inventory lacks 2 of the 3 nodes loaded before (n1, n3): taken as removed from 2026-11-21 16:55:00 "
         "UTC on. If it was only a part, load a whole one of the same time."
     )
     assert warned == [[], [output], [output]]
@@ -87,7 +87,7 @@ def test_the_account_of_the_load_and_the_report_keep_the_warning(
         path = tmp_path / f"{number}.txt"
         path.write_bytes(inventory(names).replace(b"State", b"BootTime=%d State" % (T + number)))
         assert cli.main(["ingest", "slurm", str(path), "--cluster", "c", "--warehouse", str(tmp_path / "w")]) == 0
-    assert "warning: this inventory lacks 2 of the 3 nodes known before (n1, n3)" in capsys.readouterr().err
+    assert "warning: this inventory lacks 2 of the 3 nodes loaded before (n1, n3)" in capsys.readouterr().err
     with open_reader(tmp_path / "w") as reader:
         kept = reader.table("loads").filter(source="slurm.nodes").sort("covers_until")["warnings"].to_list()
     assert [len(warnings) for warnings in kept] == [0, 1]
@@ -112,7 +112,7 @@ def test_node_removed_before_is_not_reported_removed_again(tmp_path: Path) -> No
 def test_many_missing_nodes_are_counted_and_some_of_them_named(tmp_path: Path) -> None:
     names = " ".join(f"n{number:02}" for number in range(20))
     [_, [output]] = load(tmp_path / "w", [(0, inventory(names)), (100, inventory("n00"))])
-    assert "lacks 19 of the 20 nodes known before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in output
+    assert "lacks 19 of the 20 nodes loaded before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in output
 
 
 def test_a_node_whose_record_was_refused_is_not_removed(tmp_path: Path) -> None:
