@@ -24,7 +24,7 @@ def connect(settings: TelemetrySettings, url: str | None = None) -> PrometheusSe
     address = url or section.url
     if address is None:
         raise OptionError(
-            "no Prometheus server is configured.\nSay where it is: --url http://prometheus:9090, or url in the section "
+            "no Prometheus server is configured.\nSet its address: --url http://prometheus:9090, or url in the section "
             "[prometheus] of trackside.toml; or load files: trackside ingest prometheus FILE"
         )
     if not is_address(address):
@@ -40,7 +40,7 @@ def connect(settings: TelemetrySettings, url: str | None = None) -> PrometheusSe
 
 
 def _login(section: Prometheus) -> Login:
-    """Who we are for the server; secrets come from the environment."""
+    """Credentials for the server; secrets come from the environment."""
     login = Login(
         token=_secret("token_env", section.token_env) if section.token_env else None,
         user=section.username,
@@ -60,7 +60,7 @@ def _login(section: Prometheus) -> Login:
 
 
 def _secret(setting: str, variable: str, *, ascii_only: bool = True) -> str:
-    """The value of a variable that a setting names; blanks and a newline around it were never meant."""
+    """The value of a variable that a setting names, without blanks and newlines around it."""
     secret = os.environ.get(variable, "").strip()
     if not secret:
         raise OptionError(f"prometheus.{setting} names ${variable}, which is not set or empty here")

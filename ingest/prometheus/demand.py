@@ -1,4 +1,4 @@
-"""Samples of a day that would be read from a server, source by source: counted by the server, before any is read."""
+"""Samples that a day's ingest requests, by source: counted by the server, before anything is read."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ if TYPE_CHECKING:
 DAY_S: Final = 86_400
 
 WINDOW_S: Final = 600
-"""The time in which the readings of a metric are counted."""
+"""Window in which the readings of a metric are counted, in seconds."""
 
 INSTANCES: Final = 3
-"""Targets of a job at which they are counted: one of them may just have begun."""
+"""Number of targets of a job whose readings are counted: one of them may be new."""
 
 _TABLES: Final[Mapping[str, Table]] = {nodes.SOURCE: "node_samples", slurm_exporters.SOURCE: "cluster_samples"}
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a source reads in a day.
+    """Series and samples that a source reads in a day.
 
     Attributes:
         source: its name.
-        series: how many there are now, by the name of the metric.
+        series: current number of series, by the name of the metric.
         every_s: seconds from one reading of a series to the next, by the name of the metric, as they are read: those
-            between two scrapes, or of the means that the server computes. A metric is
-            missing if the server does not report its interval.
+            between two scrapes, or of the means that the server computes. Metrics without an answer are absent.
         raw: whether raw readings are read; else means of `every_s` seconds.
     """
 
@@ -52,30 +51,30 @@ class Demand:
 
     @property
     def n_series(self) -> int:
-        """How many series it reads."""
+        """Number of series."""
         return sum(self.series.values())
 
     @property
     def samples(self) -> float:
-        """How many samples come in a day: of the metrics whose pace is known."""
+        """Samples a day, of the metrics whose interval is known."""
         return sum(map(self.samples_of, self.every_s))
 
     @property
     def unknown(self) -> list[str]:
-        """The metrics whose pace is not known: how many samples they have is not either."""
+        """The metrics whose interval, and so their number of samples, is unknown."""
         return sorted(self.series.keys() - self.every_s.keys())
 
     def samples_of(self, name: str) -> float:
-        """How many of them are of a metric."""
+        """Samples a day of one metric."""
         return self.series[name] * DAY_S / self.every_s[name]
 
     @property
     def paces(self) -> tuple[float, float]:
-        """Seconds between two readings: the fewest and the most of any metric; one of them has to be known."""
+        """Shortest and longest interval of any metric, in seconds; at least one has to be known."""
         return min(self.every_s.values()), max(self.every_s.values())
 
     def largest(self, most: int = 3) -> list[tuple[str, int]]:
-        """The metrics with the most samples, and how many series they have; none of unknown pace."""
+        """The metrics with the most samples, and their numbers of series; without those of unknown interval."""
         ordered = sorted(self.every_s, key=lambda name: (-self.samples_of(name), name))
         return [(name, self.series[name]) for name in ordered[:most]]
 
@@ -83,10 +82,10 @@ class Demand:
 def demands(
     server: PrometheusServer, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, at: datetime
 ) -> Iterator[Demand]:
-    """Demand of each source of the server for a day; none for a source without a series now.
+    """The demand of each source in a day; sources without a current series are left out.
 
-    The series are those that are read: of metrics of which only some are needed (idle CPUs) the others do not count,
-    nor XIDs, which are read of the nodes alone that have one.
+    Only series that are read count: not the other series of a metric (idle CPUs are read), nor XIDs, which are read
+    only of nodes that have one.
 
     Raises:
         ServerDownError: the server gives no response, or refuses to count.
@@ -105,7 +104,7 @@ def demands(
 def count_series(
     server: PrometheusServer, spec: ScrapeSpec, source: SourceName, names: Sequence[str], *, at: datetime
 ) -> dict[str, int]:
-    """How many series a source reads, by the name of the metric.
+    """Number of series that a source reads, by the name of the metric.
 
     Raises:
         ServerDownError: the server gives no response, or refuses to count.
@@ -143,8 +142,8 @@ def _scraped_every(
 ) -> dict[str, float]:
     """Seconds between two readings, by the name of the metric; at most the window in which they count.
 
-    Each metric is queried by itself, since scrape intervals differ by job: a metric of a few series that is scraped
-    every minute is no evidence about one of many thousands. One that the server refuses is left out.
+    Each metric is queried separately, since the scrape interval is set per job: the interval of one metric does not
+    hold for another. A metric that the server refuses is left out.
 
     Raises:
         ServerDownError: the server gives no response.
@@ -166,10 +165,10 @@ def _scraped_every(
 def _readings(
     server: PrometheusServer, spec: ScrapeSpec, name: str, matchers: Sequence[str], at: datetime
 ) -> float | None:
-    """How many readings a series of a metric has in the window, of all its series the mean; None if none is known.
+    """Mean number of readings of a metric's series in the window; None if unknown.
 
-    A job scrapes all its targets as often, so that it is counted at the `INSTANCES` of each job that have the fewest
-    series. All 900,000 series of a metric would be tens of millions of readings, which servers refuse.
+    A job scrapes all its targets at one interval, so readings are counted at the `INSTANCES` of each job that have the
+    fewest series. All 900,000 series of a metric would be tens of millions of readings, which servers refuse.
     """
     series = spec.series(name, *matchers)
     jobs = {labels.get("job", ""): number for labels, number in server.values(f"count by (job) ({series})", at=at)}

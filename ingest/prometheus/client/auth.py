@@ -1,6 +1,6 @@
-"""Who we are for a server, and whom we trust: tokens, passwords, headers and certificates, none of which is ever shown.
+"""Authentication and TLS: tokens, passwords, headers and certificates, none of which is ever shown.
 
-All of it goes with every request, and nothing of it to another host: a redirect that leads there is followed without.
+They are sent with every request, but not to another host: a redirect to one is followed without them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HIDDEN: Final = "(not shown)"
 """Replaces a secret that a server echoes."""
 
 _SHORTEST_SECRET: Final = 4
-"""Characters. What is shorter is no secret, and occurs in any sentence."""
+"""Least length of a secret in characters; a shorter text would occur in any sentence."""
 
 _SECRETIVE: Final = re.compile("auth|cookie|key|token|secret|pass", re.IGNORECASE)
 """Names of headers that hold a secret wherever they are configured."""
@@ -35,7 +35,7 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class Login:
-    """What is shown to a server with every request, and how its own certificate is checked.
+    """Credentials for a server, and the check of its certificate.
 
     Args:
         token: a bearer token; before `user`.
@@ -60,7 +60,7 @@ class Login:
     verify_tls: bool = True
 
     def session(self, url: str) -> requests.Session:
-        """A session that logs in at an address; its user and password count where no others are given."""
+        """A session that logs in at an address; the address's user and password are used where no others are set."""
         session = _GuardedSession({**self.headers, **self.secret_headers})
         session.verify = self.ca_file if self.ca_file and self.verify_tls else self.verify_tls
         if not self.verify_tls:
@@ -94,7 +94,7 @@ class Login:
         return text
 
     def check(self) -> None:
-        """Whether the files can be used.
+        """Check that the files can be used.
 
         Raises:
             CertificateError: one is not there, or holds something else.
@@ -140,7 +140,7 @@ class _GuardedSession(requests.Session):
         self.headers.update(headers)
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Leave out what is not meant for the host that a redirect leads to."""
+        """Remove credentials when a redirect leads to another host."""
         before, after = response.request.url, prepared_request.url
         if before and after and self.should_strip_auth(before, after):  # type: ignore[no-untyped-call]  # requests has no types
             for name in self._own:
@@ -149,7 +149,7 @@ class _GuardedSession(requests.Session):
 
 
 def _why(error: OSError) -> str:
-    """What is wrong with a file of certificates, without its contents."""
+    """The fault of a file with certificates, without its contents."""
     if isinstance(error, ssl.SSLError):
         return "no certificates, or no key that fits and needs no password, in PEM (BEGIN CERTIFICATE ...)"
     return error.strerror or type(error).__name__

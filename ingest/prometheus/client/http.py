@@ -1,8 +1,8 @@
 """Requests to a server: with a time limit, retries after growing pauses, and checks that a response is complete.
 
-`prometheus-api-client` connects. What it leaves to its caller is done here: statuses are judged in a hook (it folds
-them into text), retries wait longer each time and end, a partial answer counts as none,
-and messages about a server never show a secret. Several threads may send requests at the same time.
+`prometheus-api-client` connects. This module adds: checks of the status in a hook (the library folds it into text),
+retries after growing pauses up to a limit, refusal of incomplete answers, and messages without secrets. Several threads
+may send requests at the same time.
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 LONGEST_WAIT_S: Final = 30.0
-"""Between two tries, in seconds; a server that requests a longer pause (Retry-After) gets this."""
+"""Longest pause between two tries, in seconds, also where the server requests a longer one (Retry-After)."""
 
 GRACE_S: Final = 2
-"""How much longer we wait than the server may work."""
+"""Seconds that we wait longer than the server's own time limit."""
 
 BITE: Final = 1 << 16
-"""Bytes of an answer that are read at once, at most; less if less has come."""
+"""Most bytes of an answer read at a time; fewer if fewer have arrived."""
 
 LARGEST_ANSWER: Final = 1 << 27
-"""Bytes of an answer in JSON, which is held whole; one that goes on is requested in smaller segments."""
+"""Largest answer in JSON, in bytes: it is held in memory as a whole. A larger one is requested in smaller segments."""
 
 LARGEST_STREAM: Final = 1 << 32
-"""Bytes of an answer that is not held; one that goes on is requested in smaller segments."""
+"""Largest streamed answer, in bytes. A larger one is requested in smaller segments."""
 
 UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
-"""For what is large: compressing it took the server six times as long as sending it within a data centre does."""
+"""For large answers: compression took the server six times as long as sending them within a data centre."""
 
 ONLY_WHOLE_ANSWERS: Final = {"partial_response": "false", "deny_partial_response": "1"}
-"""Thanos and a VictoriaMetrics cluster shall rather fail than leave out what a part of them has."""
+"""Thanos and a VictoriaMetrics cluster have to fail rather than return the data of some of their parts only."""
 
 
 class HttpClient:
-    """A connection to a server, and what to do about whatever goes wrong with it."""
+    """A connection to a server, with the handling of its errors."""
 
     def __init__(
         self, url: str, login: Login, *, timeout_s: float, retries: int, sleep: Callable[[float], None]
@@ -102,13 +102,13 @@ class HttpClient:
         self.library.close()
 
     def digest(self) -> str:
-        """SHA-256 of all answers since the last call, in whatever order they came."""
+        """SHA-256 of all answers since the last call, independent of their order."""
         with self._lock:
             digests, self._seen = b"".join(sorted(self._seen)), []
         return hashlib.sha256(digests).hexdigest()
 
     def warnings(self) -> list[LoadWarning]:
-        """What the server warned of since the last call, each once, without secrets."""
+        """Distinct warnings of the server since the last call, without secrets."""
         with self._lock:
             messages, self._warnings = list(self._warnings), {}
         return [LoadWarning("server_message", 1, self.hide(message)) for message in messages]
@@ -120,14 +120,14 @@ class HttpClient:
     def request(self, question: Callable[[], Answer], *, first: bool = False) -> Answer:
         """Send a request, and retry after a pause where that may help.
 
-        A server that cannot be reached by the first request is not retried: most likely its address is wrong.
+        An unreachable server is not retried at the first request: most likely its address is wrong.
 
         Raises:
-            ServerDownError: it does not answer, or not as it should.
-            TooMuchError: a smaller question may be answered.
+            ServerDownError: it does not answer, or not properly.
+            TooMuchError: a smaller request may be answered.
         """
         if self._closed.is_set():  # the result of this prefetch is no longer needed
-            raise self.down("was hung up on", LATER)
+            raise self.down("was disconnected from", LATER)
         return retry(
             lambda: self.once(question),
             self._policy,
@@ -157,7 +157,7 @@ class HttpClient:
             raise self.down(f"cannot be queried: {shorten(str(error))}", ADDRESS) from None
         except requests.exceptions.RequestException as error:
             raise AgainError(self._unreachable(error)) from None
-        except (ValueError, RecursionError) as error:  # JSON that no JSON of Prometheus is: endless depth or numbers
+        except (ValueError, RecursionError) as error:  # JSON that Prometheus never sends: endless depth or numbers
             raise self._strange(error) from None
 
     def down(self, what: str, hint: str, *, unreachable: bool = False) -> ServerDownError:
@@ -165,7 +165,7 @@ class HttpClient:
         return ServerDownError(self.url, self.hide(what), hint, unreachable=unreachable)
 
     def body(self, path: str, params: Mapping[str, Any]) -> bytes:
-        """A whole answer in JSON, not looked into."""
+        """A complete answer in JSON, not parsed."""
         return self._get(path, params, stream=False).content
 
     def stream(self, path: str, params: Mapping[str, Any]) -> requests.Response:
@@ -183,7 +183,7 @@ class HttpClient:
         )
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> requests.Response:
-        """As `stream`, to a question in a body."""
+        """As `stream`, for a POST request with a body."""
         return self._session.post(
             self.url + path,
             data=body,
@@ -194,9 +194,10 @@ class HttpClient:
         )
 
     def parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
-        """An answer, if all of it comes in time: the library's own limit begins anew with every byte.
+        """The parts of an answer that arrives in time: the library's own limit restarts with every byte.
 
-        One that is on its way and too long for that is requested in smaller segments; a mere drip is silence.
+        An answer that arrives too slowly for its size is requested in smaller segments. One with hardly any bytes
+        counts as a timeout.
         """
         end = time.monotonic() + self._patience_s - response.elapsed.total_seconds()
         size = 0
@@ -207,7 +208,7 @@ class HttpClient:
                 if size > largest:
                     raise TooMuchError(f"its answer is larger than {largest >> 20} MiB")
                 if time.monotonic() > end and size > BITE:
-                    raise TooMuchError(f"its answer is not through after {self._patience_s} s")
+                    raise TooMuchError(f"its answer is incomplete after {self._patience_s} s")
                 if time.monotonic() > end:
                     raise requests.exceptions.ReadTimeout
         except ReadTimeoutError as error:
@@ -217,19 +218,19 @@ class HttpClient:
         except HTTPError as error:
             raise requests.exceptions.ChunkedEncodingError(error) from error
         finally:
-            response.close()  # what was read whole goes on being used; what was not is hung up
+            response.close()  # a fully read connection is reused, any other is closed
 
     def see(self, digest: bytes) -> None:
-        """Count an answer to the digest of all."""
+        """Add an answer to the digest of all."""
         with self._lock:
             self._seen.append(digest)
 
     def _judge(self, response: requests.Response, *_: object, stream: bool = False, **__: object) -> None:
-        """Turn an error status into its exception before the library makes text of it."""
+        """Turn an error status into its exception before the library turns it into text."""
         if response.ok and stream and not response.is_redirect:
-            return  # for whoever reads it in parts
+            return  # the caller reads it in parts
         body = b"".join(self.parts(response, LARGEST_ANSWER))
-        # Handed on to the library; there is no other way.
+        # Passed to the library, which has no other parameter for it.
         vars(response).update(_content=body, _content_consumed=True)
         if response.is_redirect:
             return
@@ -256,7 +257,7 @@ class HttpClient:
             what, hint = next((pair for reason, pair in _TLS.items() if reason in str(cause)), _TLS[""])
             return self.down(f"{what}: {describe_error(cause)}", hint, unreachable=True)
         if isinstance(error, requests.exceptions.ChunkedEncodingError):
-            return self.down("hung up in the middle of an answer", LATER, unreachable=True)
+            return self.down("closed the connection in the middle of an answer", LATER, unreachable=True)
         return self.down(f"cannot be reached: {describe_error(cause)}", LATER, unreachable=True)
 
 
@@ -276,4 +277,4 @@ _TLS: Final = {
         "If it requires a client certificate, name one and its key: prometheus.cert_file and key_file (PEM).",
     ),
 }
-"""By a part of the reason of a failed TLS handshake: the message, and what to do."""
+"""By a part of the reason of a failed TLS handshake: message and hint."""

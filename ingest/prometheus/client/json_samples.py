@@ -1,8 +1,8 @@
 """Series of an answer in JSON as samples, without making an object of each number.
 
 `"values":[[1793530815,"0.5"],[1793530830,"1"]]` is nearly CSV: the numbers of many series are cut out, turned into it
-in one go, and read by polars; what remains of the answer is small, and parsed as JSON. Where anything is not written
-just so (blanks between the parts are enough), the whole answer is parsed and checked as JSON instead.
+together, and read by polars; the rest of the answer is small, and parsed as JSON. Where the form differs in any way
+(blanks between the parts are enough), the whole answer is parsed and checked as JSON instead.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ROW: Final = {"before": pl.String, "time": pl.Float64, "value": pl.Float64}
 
 
 class _NotSoError(Exception):
-    """It is not written as expected; it may be good all the same."""
+    """The text has another form than expected; it may be valid all the same."""
 
 
 def samples_of(body: bytes) -> Samples:
-    """The series of an answer to a query with several values for each, as they stand there.
+    """The series of an answer to a range query, unchanged.
 
     Raises:
         NotPrometheusError, KeyError, TypeError, ValueError: it is no such answer.
@@ -53,7 +53,7 @@ def samples_of(body: bytes) -> Samples:
 
 
 def _loaded(text: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """The parsed text.
+    """The parsed JSON.
 
     Raises:
         ValueError: it is no JSON, or nested without end.
@@ -113,7 +113,7 @@ def _quickly(body: bytes) -> Samples:
 
 
 def _parse(block: list[bytes], times: list[npt.NDArray[np.int64]], values: list[npt.NDArray[np.float64]]) -> None:
-    """Parse some lists of values, and append what they hold."""
+    """Parse some lists of values, and append their times and values."""
     if not block:
         return
     text = b",".join(block)
@@ -128,7 +128,7 @@ def _parse(block: list[bytes], times: list[npt.NDArray[np.int64]], values: list[
 
 
 def _pairs(text: npt.NDArray[np.uint8]) -> int:
-    """How many pairs of something and a text these are, if they are nothing else, once both turn out to be numbers."""
+    """Number of pairs of an item and a text, if there is nothing else; the caller checks that both are numbers."""
     opens, closes, quotes, commas = (text == each for each in b'[]",')
     counts = {
         np.count_nonzero(opens),

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 GONE_S: Final = 300
-"""A series that was not read for longer than that was gone; Prometheus' own limit. That time is unobserved."""
+"""Seconds without a reading after which a series is gone (Prometheus' own limit). Such a gap is unobserved time."""
 
 
 @dataclass
 class ServerReader:
-    """Readings from a server, by the quickest way it has. `selector` is label matchers, without braces."""
+    """Readings from a server, by its fastest transport. `selector` is label matchers, without braces."""
 
     server: PrometheusServer
     selector: str = ""
@@ -35,13 +35,13 @@ class ServerReader:
         until: datetime,
         each: Callable[[Samples], Answer],
     ) -> list[Answer]:
-        """What `each` makes of the readings after `since`, up to and with `until`, batch by batch.
+        """Results of `each` for the readings after `since`, up to and with `until`, batch by batch.
 
         The series are those with one of the `names`; `__name__` is among their labels. A series may be in several
         batches, later readings in later ones; no reading comes twice.
 
         Raises:
-            SourceError: The server does not give them.
+            SourceError: The server does not return them.
         """
         if not names:
             return []

@@ -1,11 +1,11 @@
-"""Prometheus' remote read with streamed chunks: what is sent, and what the answer holds.
+"""Prometheus' remote read with streamed chunks: requests and answers.
 
 A request is a protobuf message (`prompb/remote.proto`) in a snappy block. The answer is a stream of frames: a varint
 with the length of the message, its CRC-32C in four bytes, and the message with chunks
 (`ingest.prometheus.client.xor_chunks`) of a series; a series that is long has several, one after the other.
 
-Of the checksums only the last frame's is examined: TCP and TLS guard what is between, but a server that fails in the
-middle of an answer writes what went wrong behind the last frame, and ends as if all were well.
+Only the last frame's checksum is examined: TCP and TLS protect the transfer, but a server that fails in the middle of
+an answer writes the error behind the last frame, and ends the answer normally.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ STREAMED: Final = "application/x-streamed-protobuf"
 """Kind of an answer in frames. No other is requested: a server that cannot stream refuses, and is queried in JSON."""
 
 BATCH: Final = 1 << 22
-"""Bytes of an answer that are decoded together, at least; while they are, the next come."""
+"""Least bytes of an answer decoded together; meanwhile the next ones arrive."""
 
 LARGEST_FRAME: Final = 1 << 28
-"""Bytes. Servers cut frames at a MiB or so; what seems to be longer is no frame."""
+"""Longest frame in bytes. Servers cut frames at about a MiB."""
 
 LONGEST_TEXT: Final = 1 << 16
-"""Bytes of what a server that fails may write behind the last frame. A frame that is longer is none of it."""
+"""Longest error text in bytes that a failing server writes behind the last frame."""
 
 MOST_FIELDS: Final = 16
 """Of a chunk's message, which has four."""
@@ -51,7 +51,7 @@ XOR: Final = 1
 
 
 class GarbledError(ValueError):
-    """What came is not an answer to a remote read, or not all of it."""
+    """The data is not an answer to a remote read, or incomplete."""
 
 
 class UnknownChunksError(ValueError):
@@ -75,7 +75,7 @@ class Samples(NamedTuple):
     values: npt.NDArray[np.float64]
 
 
-# --- the question
+# --- the request
 
 
 _METRIC: Final = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*\{(.*)\}\s*", re.DOTALL)
@@ -88,7 +88,7 @@ _KINDS: Final = {"=": 0, "!=": 1, "=~": 2, "!~": 3}
 
 
 def matchers(selector: str) -> list[Matcher] | None:
-    r"""The conditions of a PromQL selector; None where it has something in it that is not understood here.
+    r"""The conditions of a PromQL selector; None where it has an unsupported part.
 
     >>> matchers(r'up{job="dcgm",node=~"n1\\.x|n2"}')[1:]
     [Matcher(name='job', kind='=', value='dcgm'), Matcher(name='node', kind='=~', value='n1\\.x|n2')]
@@ -121,7 +121,7 @@ def _unquoted(text: str) -> str | None:
 
 
 def request(conditions: Iterable[Matcher], low_ms: int, high_ms: int) -> bytes:
-    """The body of a question for all samples of series from one time to another, both included."""
+    """The body of a request for all samples of series from one time to another, both included."""
     query = b"\x08" + _varint(low_ms) + b"\x10" + _varint(high_ms)
     query += b"".join(_sized(b"\x1a", _condition(each)) for each in conditions)
     streamed_chunks = b"\x12\x01\x01"
@@ -273,7 +273,7 @@ class _AnswerScan:
             is_new = self._series(data, at, at + length)
             begins, first, at = is_new if first else begins, False, at + length
         if at != end:
-            raise GarbledError("a frame that is shorter than what is in it")
+            raise GarbledError("a frame that is shorter than its content")
         return begins
 
     def _series(self, data: bytes, at: int, end: int) -> bool:
@@ -305,7 +305,7 @@ class _AnswerScan:
             self.counts[-1] += 1
             at += length
         if at != end:
-            raise GarbledError("a series that is shorter than what is in it")
+            raise GarbledError("a series that is shorter than its content")
         return is_new
 
 
@@ -330,7 +330,7 @@ def _behind(data: bytes, at: int) -> int:
         return at + length
     if tag & 7 in {1, 5}:
         return at + (8 if tag & 7 == 1 else 4)
-    raise GarbledError("a field of a kind that there is not")
+    raise GarbledError("a field of an unknown kind")
 
 
 def _labels(
@@ -382,9 +382,9 @@ def _contents(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole]:
         begin[live[is_data]], length[live[is_data]] = behind[is_data], numbers[is_data]
         at[live] = behind + sized * numbers
     if np.any(at != end):
-        raise GarbledError("a chunk that is shorter than what is in it")
+        raise GarbledError("a chunk that is shorter than its content")
     if np.any(kind != XOR):
-        raise UnknownChunksError("chunks of histograms, or in an encoding that is not known here")
+        raise UnknownChunksError("chunks of histograms, or in an unsupported encoding")
     return begin, length
 
 
@@ -413,7 +413,7 @@ def _cleaned(labels: list[dict[str, str]], owners: Whole, decoded: DecodedChunks
 
 
 def _text(data: bytes) -> str:
-    """What a server wrote where a frame should be, if it is text."""
+    """Text of a server in place of a frame, if it is text."""
     text = data[:500].decode(errors="replace").strip()
     return text if text.isprintable() and text else "an answer that breaks off"
 

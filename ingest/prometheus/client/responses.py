@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Series = list[dict[str, Any]]
 
 AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
-"""Statuses that may be gone a moment later."""
+"""Statuses of temporary errors."""
 
 TOO_MUCH: Final = re.compile(
     r"exceeded maximum resolution|too many (?:samples|points|bytes|chunks|series)|maxSamplesPerQuery|"
@@ -44,15 +44,15 @@ STATUSES_WITH_REASON: Final = frozenset({400, 429, 500, 503, 504})
 HARMLESS: Final = re.compile(r"PromQL (?:warning|info)\b|No StoreAPIs matched", re.IGNORECASE)
 """Warnings of an answer that is whole: about the query itself, or of Thanos where no part of it has that time."""
 
-LATER: Final = "What was loaded before stays; the next ingest goes on from there. Is the server up?"
+LATER: Final = "Loaded data stays; the next ingest continues from there. Is the server up?"
 ADDRESS: Final = "Give the base address of the server, without /graph or /api/v1: --url http://prometheus:9090"
 TOKEN: Final = (
-    "The server requires a login. Put a token in an environment variable, and its name in prometheus.token_env "  # noqa: S105 - a hint, no token
+    "It requires a login. Put a token in an environment variable, and its name in prometheus.token_env "  # noqa: S105 - a hint, no token
     "(or a user: prometheus.username and password_env; a tenant: headers)."
 )
-TENANT: Final = 'The server requires a tenant: [prometheus] headers = { "X-Scope-OrgID" = "NAME" }.'
+TENANT: Final = 'It requires a tenant: [prometheus] headers = { "X-Scope-OrgID" = "NAME" }.'
 PART: Final = (
-    "Nothing of that answer was used: its gaps would look like unobserved time. The next ingest sends the query "
+    "Nothing of that answer was used: its gaps would look like unobserved time. The next ingest requests it "
     "again; is a part of the server down?"
 )
 HINTS: Final = {
@@ -60,7 +60,7 @@ HINTS: Final = {
     403: TOKEN,
     404: ADDRESS,
     405: ADDRESS,
-    429: "The server limits the rate of requests; what was loaded stays, and the next ingest goes on from there.",
+    429: "The server limits the rate of requests; loaded data stays, and the next ingest continues from there.",
 }
 
 
@@ -83,7 +83,7 @@ class AnsweredError(Exception):
 
     @property
     def is_too_much(self) -> bool:
-        """Whether a smaller question may be answered."""
+        """Whether a smaller request may be answered."""
         if TOO_OFTEN.search(self.message):
             return False
         return self.status in TOO_MUCH_STATUSES or bool(
@@ -92,7 +92,7 @@ class AnsweredError(Exception):
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """A hint for the user."""
         if self.status in {400, 401} and "no org id" in self.message:
             return TENANT
         return HINTS.get(self.status, LATER)
@@ -119,7 +119,7 @@ class NotStreamedError(Exception):
 
 
 class _Annotations(msgspec.Struct):
-    """What an answer has besides the data."""
+    """Warnings and other fields of an answer besides the data."""
 
     warnings: list[str] | None = None
     is_partial: bool = msgspec.field(default=False, name="isPartial")
@@ -136,7 +136,7 @@ def warnings(body: bytes) -> list[str]:
     try:
         annotations = msgspec.json.decode(body, type=_Annotations)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []  # the reader of the data reports what is wrong
+        return []  # the parser of the data reports the error
     messages = annotations.warnings or []
     missing = [one for one in messages if not HARMLESS.search(one)]
     if missing or annotations.is_partial:
@@ -146,7 +146,7 @@ def warnings(body: bytes) -> list[str]:
 
 @contextlib.contextmanager
 def not_streamed() -> Iterator[None]:
-    """Take a refusal that will not be another one in a moment for: raw readings are not to be had."""
+    """Turn a permanent refusal into `NotStreamedError`: raw readings are not available."""
     try:
         yield
     except AnsweredError as error:
@@ -220,7 +220,7 @@ def shown(message: str) -> str:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The cause; what lies around it repeats the address, query and all."""
+    """The cause; the errors around it repeat the address with the query."""
     while True:
         around = (error.__cause__, error.__context__, getattr(error, "reason", None), *error.args[:1])
         below = next((one for one in around if isinstance(one, BaseException)), None)
@@ -230,5 +230,5 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def describe_error(error: BaseException) -> str:
-    """What went wrong in a connection."""
+    """The cause of a failed connection, in words."""
     return shorten(getattr(error, "verify_message", "") or getattr(error, "strerror", None) or type(error).__name__)

@@ -101,11 +101,11 @@ class PrometheusServer:
         return self._client.digest()
 
     def warnings(self) -> list[LoadWarning]:
-        """What the server warned of in answers that are whole, since the last call."""
+        """Warnings of the server in complete answers, since the last call."""
         return self._client.warnings()
 
     def transport(self) -> Transport:
-        """How raw readings came since this was last called; `json` where none came as a stream."""
+        """Transport of the raw readings since the last call; `json` where none came as a stream."""
         used, self._transport = self._transport, "json"
         return used
 
@@ -172,12 +172,12 @@ class PrometheusServer:
         return self._client.limits
 
     def window(self, width: timedelta, *, at: datetime) -> str:
-        """The range that makes a selector's window what lies after its end less `width`, up to and with its end.
+        """The range for a selector whose window is `width` long, without its beginning and with its end.
 
-        Prometheus until 2 and what is made of it counts a reading at the left end as well, and so needs a range that
-        is a millisecond shorter; Prometheus since 3 and VictoriaMetrics do not. Which kind this is,
-        the server is probed for once, at `at` (a whole second). One that answers neither 1 nor 2 is taken for the older
-        kind; were it the newer one, readings a millisecond after the left end would be missed.
+        Prometheus until 2 and its derivatives count a reading at the left end as well, and so need a range that is a
+        millisecond shorter; Prometheus since 3 and VictoriaMetrics do not. The server's kind is probed once, at `at` (a
+        whole second). A server that answers neither 1 nor 2 is taken for the older kind; if it were the newer one,
+        readings a millisecond after the left end would be missed.
 
         Raises:
             ServerDownError: The server gives no response.
@@ -193,7 +193,7 @@ class PrometheusServer:
             except AnsweredError as error:
                 if error.status in AGAIN:
                     raise
-                return False  # if it answers nothing at all, the next request reports why
+                return False  # if it does not answer at all, the next request reports the cause
             return [one["value"][1] for one in result] == ["1"]
 
         try:
@@ -284,8 +284,8 @@ class PrometheusServer:
         """Results of `each` for the raw readings of series, batch by batch. None: query in JSON (`json_readings`).
 
         They come by remote read or by VictoriaMetrics' export. Readings are those after `first` less a step, up to and
-        with `last`. Where it is too much at once, batches begin and end on the grid, or hold some of the metrics; no
-        series' readings of one step are in two of them.
+        with `last`. Where one request is too large, batches begin and end on the grid, or hold some of the metrics;
+        no series' readings of one step are in two of them.
 
         Raises:
             ServerDownError: The server gives no response, not even for one step.
@@ -387,7 +387,7 @@ class PrometheusServer:
         return next((value for _, value in self.values(query, at=at)), None)
 
     def count_by_name(self, selector: str, *, at: datetime) -> dict[str, int]:
-        """How many series a server has at one time, by the name of the metric.
+        """Number of series of a server at one time, by the name of the metric.
 
         Raises:
             ServerDownError: The server gives no response, or refuses to count so many.
@@ -418,7 +418,7 @@ class PrometheusServer:
         apart: timedelta,
         at_once: int,
     ) -> Iterator[tuple[QuerySegment, Answer]]:
-        """The answers in the order of the segments, which are cut where they are too much at once.
+        """The answers in the order of the segments, which are cut where they are too large.
 
         Halves of a time lie so much `apart` (a step on a grid). With several `at_once` they are fetched in threads.
         """
@@ -452,7 +452,7 @@ class PrometheusServer:
             return self._client.request(partial(fetch, segment))
 
     def _streamed(self, body: bytes, take: Callable[[Iterator[bytes]], Answer]) -> Answer:
-        """What `take` makes of the answer to a remote read, which it gets in parts."""
+        """Result of `take` for the parts of the answer to a remote read."""
         digest = hashlib.sha256()
         with not_streamed():
             response = self._client.post(wire.PATH, body, wire.HEADERS)
@@ -465,7 +465,7 @@ class PrometheusServer:
         return answer
 
     def _exported(self, params: dict[str, Any], take: Callable[[Iterator[bytes]], Answer]) -> Answer:
-        """What `take` makes of the answer to an export, which it gets in parts."""
+        """Result of `take` for the parts of the answer to an export."""
         with not_streamed():
             response = self._client.stream(export.PATH, params)
         if not response.headers.get("Content-Type", "").startswith(export.KIND):
@@ -488,7 +488,7 @@ class PrometheusServer:
 
     def _too_much(self, error: Exception) -> ServerDownError:
         hint = (
-            "Even the smallest piece is too much for one query. Narrow prometheus.selector, or raise the server's own "
+            "Even the smallest segment is too large for one query. Narrow prometheus.selector, or raise the server's "
             "limit (Prometheus: --query.max-samples, --query.timeout)."
         )
         return self._client.down(f"refuses the query: {shown(str(error))}", hint)

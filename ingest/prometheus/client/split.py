@@ -1,4 +1,4 @@
-"""Questions in segments: of a time and some metrics, smaller where they are too much at once.
+"""Queries in segments of time and metrics, smaller where they are too large.
 
 Servers count in whole milliseconds; so do segments.
 """
@@ -22,7 +22,7 @@ _ALTERNATIVES: Final = re.compile(r'__name__=~"([a-zA-Z_:][a-zA-Z0-9_:]*(?:\|[a-
 
 
 class QuerySegment(NamedTuple):
-    """A part of a question: what is requested (a selector or a query), from when to when, and of which question."""
+    """A part of a query: its selector or expression, its time, and the number of the query."""
 
     what: str
     low: datetime

@@ -33,13 +33,13 @@ KIND: Final = "application/stream+json"
 """Kind of its answers; no other server has it."""
 
 NOTHING: Final = '{__name__="trackside_asks_whether_there_is_an_export"}'
-"""A selector that matches no series: who exports answers it with nothing, in its own kind."""
+"""A selector that matches no series: a server with export answers it with an empty body of its own kind."""
 
 BATCH: Final = 1 << 23
-"""Bytes of an answer that are parsed together, at least; while they are, the next come."""
+"""Least bytes of an answer parsed together; meanwhile the next ones arrive."""
 
 LONGEST_LINE: Final = 1 << 27
-"""Bytes. A series that takes more is requested in shorter segments."""
+"""Longest line in bytes. A longer series is requested in shorter segments."""
 
 _BEGIN: Final = b'{"metric":{'
 _VALUES: Final = b'},"values":['
@@ -60,7 +60,7 @@ class _ExportLine(msgspec.Struct):
 
 
 class Digest:
-    """SHA-256 of an answer's lines, in whatever order they come: the server has none."""
+    """SHA-256 of an answer's lines, independent of their order, which varies."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -111,7 +111,7 @@ def _blocks(parts: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _samples(lines: list[bytes]) -> Samples:
-    """The readings of lines, as they stand there."""
+    """The readings of lines, unchanged."""
     labels: list[dict[str, str]] = []
     values: list[bytes] = []
     times: list[bytes] = []
@@ -183,6 +183,6 @@ def _read_one_by_one(lines: list[bytes]) -> Samples:
 
 
 def _shown(line: bytes) -> str:
-    """What a server wrote where a series should be, if it is text."""
+    """Text of a server in place of a series, if it is text."""
     text = line[:500].decode(errors="replace").strip()
     return text if text.isprintable() and text and not text.startswith("{") else "an answer that breaks off"

@@ -33,18 +33,18 @@ LONGEST_VARINT: Final = 10
 """Bytes of 64 bits, seven in each."""
 
 _PREFIX: Final = np.array([0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 3, 3, 4, 4], dtype=np.uint64)
-"""By the first four bits of a change of delta: how many of them only give its length."""
+"""By the first four bits of a change of delta: length of the prefix that encodes its length."""
 
 _WIDTH: Final = np.array([0, 0, 0, 0, 0, 0, 0, 0, 14, 14, 14, 14, 17, 17, 20, 64], dtype=np.uint64)
-"""By the same bits: how long it is."""
+"""By the same bits: length of the change, in bits."""
 
 
 class DamagedChunkError(ValueError):
-    """A chunk is not what a chunk can be."""
+    """A chunk is damaged."""
 
 
 class DecodedChunks(NamedTuple):
-    """Samples chunk by chunk: how many each has, epoch milliseconds, and values (`bits` are theirs)."""
+    """Samples chunk by chunk: the count of each, epoch milliseconds, and values (as `bits`)."""
 
     counts: Whole
     times: Whole
@@ -63,7 +63,7 @@ def decode(data: Bytes, begin: Whole, length: Whole) -> DecodedChunks:
         DamagedChunkError: A chunk ends before its samples do, or has an impossible value.
     """
     if np.any(length < HEADER) or np.any(begin < 0) or np.any(begin + length > data.size):
-        raise DamagedChunkError("a chunk that is too short for its number of samples")
+        raise DamagedChunkError("a chunk that is too short for its count of samples")
     counts = data[begin].astype(np.int64) << 8 | data[begin + 1]
     if np.any(counts > 2 + 4 * (length - HEADER)):
         raise DamagedChunkError("a chunk that is too short for its samples")  # even at two bits for each
@@ -72,7 +72,7 @@ def decode(data: Bytes, begin: Whole, length: Whole) -> DecodedChunks:
     padded = np.zeros((data.size // 8 + 3) * 8, np.uint8)
     padded[: data.size] = data
     words = padded.view(">u8").astype(np.uint64)
-    order = np.argsort(-counts, kind="stable")  # those that end first are last, so that who is left are the first
+    order = np.argsort(-counts, kind="stable")  # those that end first are last: the first ones remain
     for low in range(0, order.size, LANES):
         some = order[low : low + LANES]
         _ChunkLanes(padded, words, begin[some], length[some]).run(counts[some], first[some], times, bits)
@@ -100,7 +100,7 @@ def uvarints(data: Bytes, at: Whole) -> tuple[Bits, Whole]:
 
 
 class _ChunkLanes:
-    """Chunks that are decoded together, those with most samples first, and how far each has come."""
+    """Chunks decoded together, those with most samples first, with the position in each."""
 
     def __init__(self, data: Bytes, words: Bits, begin: Whole, length: Whole) -> None:
         self._data, self._words = data, words
@@ -160,7 +160,7 @@ class _ChunkLanes:
         return high
 
     def _go_on(self, lanes: int) -> Bits:
-        """Read by how much the delta changed; returns the bits that follow, 63 of them at least."""
+        """Read the change of the delta; returns the following bits, at least 63."""
         at = self._at[:lanes]
         ahead = self._peek(at)
         changed = np.flatnonzero(ahead.view(np.int64) < 0)  # the first bit
@@ -179,7 +179,7 @@ class _ChunkLanes:
         return ahead_of_value
 
     def _differ(self, lanes: int, ahead: Bits) -> None:
-        """Read how the value differs from the one before; `ahead` are the next bits, 13 of them at least."""
+        """Read the value's difference from the one before; `ahead` are the next bits, at least 13."""
         changed = np.flatnonzero(ahead.view(np.int64) < 0)  # the first bit
         self._at[:lanes] += 1
         if not changed.size:

@@ -3,8 +3,8 @@ r"""Answers of a server's HTTP API that were saved as files (`curl '.../api/v1/q
     {"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up"},"values":[[1,"1"]]}]}}
     {"metric":{"__name__":"up"},"values":[1],"timestamps":[1000]}
 
-The first is what Prometheus, Thanos, Mimir and VictoriaMetrics answer to a query, the second a line of VictoriaMetrics'
-/api/v1/export. Several may stand behind each other. OpenMetrics has a line for each reading, series by series.
+The first is an answer of Prometheus, Thanos, Mimir or VictoriaMetrics to a query, the second a line of VictoriaMetrics'
+/api/v1/export. A file may hold several. OpenMetrics has a line for each reading, series by series.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LINES: Final = 50_000
 """Lines that a chunk has at least, but for the last."""
 
-_NONE: Final = "the answer has no series: nothing that was stored in that time fits the query"
+_NONE: Final = "the answer has no series: no stored series matches the query in that time"
 _NAMELESS: Final = (
     "its series have no name, as results of an expression do not: query the metric itself, such as "
     "query=DCGM_FI_DEV_GPU_UTIL[1d]"
@@ -50,7 +50,7 @@ class _ApiData(msgspec.Struct):
 
 
 class _ApiResponse(msgspec.Struct):
-    """What the API answers, or a line of an export, which is a series."""
+    """An answer of the API, or a line of an export, which is a series."""
 
     status: str = "success"
     error: str = ""

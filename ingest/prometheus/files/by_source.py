@@ -1,4 +1,4 @@
-"""A file's readings by source: the rows that a server with the same readings would have given.
+"""A file's readings by source: the same rows as from a server with the same readings.
 
 A reading of a metric that several sources read (a link that went down is a rate, and an event) is a row of each.
 """
@@ -37,7 +37,7 @@ _TABLES: Final[tuple[tuple[SourceName, Table], ...]] = (
 _HEALTH: Final[SourceName] = "prometheus.health"
 
 OF_PODS_WITH_GPUS: Final = frozenset(kubernetes_pods.OF_PODS) - {POD_INFO, kubernetes_pods.LIMITS}
-"""Metrics that are not used from a file that does not record which pods have GPUs."""
+"""Metrics that are not used in a file without the GPUs of pods."""
 
 
 def names(mapping: Mapping) -> frozenset[str]:
@@ -49,7 +49,7 @@ def names(mapping: Mapping) -> frozenset[str]:
 
 
 def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
-    """What each source that a file feeds makes of it, GPUs first; GPUs alone, and empty, if it feeds none."""
+    """The rows of each source in a file, GPUs first; only GPUs, and empty, if it has readings of none."""
     names_read = {*gathered.outside, *(labels["__name__"] for labels in gathered.samples.labels)}
     gpus = readings.from_readings(gathered, mapping, cluster=cluster, interval_s=interval_s)
     file = _FileReadings(gathered, mapping, cluster, interval_s, origin)
@@ -73,7 +73,7 @@ def _skipping(parsed: Parsed, n: int) -> Parsed:
 
 
 def _count(gathered: Gathered, metrics: set[str]) -> int:
-    """How many readings of these metrics a file has."""
+    """Number of readings of these metrics in a file."""
     series = np.array([each["__name__"] in metrics for each in gathered.samples.labels], bool)
     outside = sum(count for name, count in gathered.outside.items() if name in metrics)
     return int(gathered.n_readings[series].sum()) + outside
@@ -102,14 +102,14 @@ class _FileReadings:
         )
 
     def pods(self) -> Parsed:
-        """Which Slurm node is which pod on which host."""
+        """Slurm nodes by their pods and hosts."""
         batches = self._batches({POD_INFO})
         aliases = kubernetes_names.from_raw(batches, cluster=self.cluster, interval_s=self.interval_s, names=[POD_INFO])
         account = self._parsed(aliases.source, {POD_INFO}, aliases.frames, {}, aliases.rows_loaded)
         return replace(account, covers_from=aliases.covers_from, covers_until=aliases.covers_until)
 
     def held(self, metrics: frozenset[str]) -> Parsed:
-        """Which pods held GPUs where, and how the nodes were; what health reads, too, is in its account."""
+        """Pods with GPUs, and states of nodes; readings that health uses, too, are in its account."""
         pods = kubernetes_pods.from_raw(self._batches({*metrics}), cluster=self.cluster, names=sorted(metrics))
         counted = metrics - {*health_rules.names(health_rules.builtin())}
         used = named(self.gathered.samples, {*counted})
@@ -117,7 +117,7 @@ class _FileReadings:
         return replace(account, covers_from=pods.covers_from, covers_until=pods.covers_until)
 
     def health(self) -> Parsed:
-        """What went wrong."""
+        """Health events."""
         metrics = {*health_rules.names(health_rules.builtin()), HOST_INFO}
         events = health.from_raw(self._batches(metrics), cluster=self.cluster)
         loaded = events.readings - events.blanks
@@ -137,9 +137,9 @@ class _FileReadings:
         refused: dict[str, str],
         loaded: int,
     ) -> Parsed:
-        """What readings became, with their account.
+        """The rows of readings, with their account.
 
-        A series that is refused is kept once, by its labels, and is one row that is; its other readings are skipped.
+        A refused series is kept once, by its labels, as one refused row; its other readings are skipped.
         """
         labels, sizes = self.gathered.samples.labels, self.gathered.samples.sizes
         series = np.array([each["__name__"] in metrics for each in labels], bool)

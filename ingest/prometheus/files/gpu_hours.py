@@ -1,4 +1,4 @@
-"""Hours of GPUs: what is left of a cluster's history when raw samples are long gone. Files of them: `sample_files`."""
+"""Hourly roll-ups of GPUs, which remain of a cluster's history after raw samples are removed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Telemetry from a file as rows of our tables: what a server would have returned for the same time, source by source.
+"""Telemetry from a file as rows of our tables, source by source: the same rows as from a server for that time.
 
     DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 97 1795247700.015
 
-One file may hold the metrics of any exporters. OpenMetrics and Prometheus text with timestamps is what exports for
-backfilling look like, and what `trackside simulate` writes.
+One file may hold the metrics of any exporters. Exports for backfilling are OpenMetrics or Prometheus text with
+timestamps, and so are the files of `trackside simulate`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def parse_openmetrics(
     Args:
         chunks: the text, in any chunks.
         origin: its name.
-        cluster: whose telemetry it is; no text names it.
+        cluster: cluster of the telemetry; no text names it.
         interval_s: width of the grid.
         now: the time.
         since: readings up to then are skipped: a reading covers the time before it.
         until: later readings are skipped.
-        mapping: which metric fills what; the built-in one if None.
+        mapping: the columns that metrics fill; the built-in one if None.
 
     Raises:
         InputError: the text is empty or of another kind, or none of its lines has a timestamp.

@@ -51,7 +51,7 @@ _UNTIMED: Final = "no timestamp: a scrape alone does not record when it was made
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = 10
 NO_LINE: Final = "not a line of the text format"
-"""Why a line is refused that names no metric."""
+"""Reason for the refusal of a line without a metric's name."""
 
 REFUSED: Final[Schema] = {"line": WHOLE, "reason": TEXT, "raw": TEXT}
 """Rows that are refused; `line` is null where there are no lines."""
@@ -82,7 +82,7 @@ class TextReader:
     Attributes:
         origin: its name.
         requested: the requested metrics.
-        refuse: why the lines of a series (its labels, `__name__` among them) are refused; None: they are not.
+        refuse: returns the reason to refuse the lines of a series (its labels, with `__name__`); None: accepted.
         gathering: takes the readings.
         latest_s: an epoch; no reading can be later.
     """
@@ -166,7 +166,7 @@ class TextReader:
         return str(text_lines["raw"].first()) if text_lines.height else ""
 
     def _numbered(self, rows: pl.DataFrame, closing: str) -> pl.DataFrame:
-        """Rows with `number`, that of the series of their `head` (without the `closing`), or why there is none."""
+        """Rows with `number`: that of the series in their `head` (without the `closing`), or a code for the refusal."""
         unique = rows["head"].unique().drop_nulls()
         closed = unique + closing
         valid = closed.str.contains(rf"^(?:{_SERIES}|{_NAME})$").to_numpy()
@@ -182,7 +182,7 @@ class TextReader:
         )
 
     def _number_of(self, head: str) -> int:
-        """The number of a series by its text; `_UNPLACED` and below stand for reasons to refuse its lines."""
+        """The number of a series by its text; `_UNPLACED` and below are codes of reasons to refuse its lines."""
         number = self._numbers.get(head)
         if number is None:
             number = self._numbers[head] = self._number_of_labels(labels_of(head))
@@ -199,7 +199,7 @@ class TextReader:
         return _UNPLACED - self._reasons.index(why)
 
     def _take(self, rows: pl.DataFrame) -> None:
-        """Lines into the account, and readings to the others."""
+        """Count lines, and add their readings."""
         self._n_lines += rows.height
         text_lines = (pl.col("number") != _UNWANTED) | pl.col("value").is_not_null()  # two words are no line of ours
         self._n_requested += rows.filter(pl.col("number") != _INVALID, text_lines).height
@@ -220,7 +220,7 @@ class TextReader:
         )
 
     def _reason(self, cut: pl.Expr) -> pl.Expr:
-        """Why a line is refused; null where it is not."""
+        """Reason for the refusal of a line; null for accepted ones."""
         number = pl.col("number")
         reasons = (
             (cut, "the file ends in the middle of this line"),
@@ -234,7 +234,7 @@ class TextReader:
 
 
 def time_reasons(at: pl.Expr, latest_s: float) -> tuple[tuple[pl.Expr, str], ...]:
-    """When a reading is refused for its timestamp (in seconds or milliseconds), and why."""
+    """Conditions that refuse a timestamp (in seconds or milliseconds), each with its reason."""
     seconds = pl.when(at >= MILLISECONDS_FROM).then(at / 1000).otherwise(at)
     return (
         (~(at.is_finite() & (at >= 0)).fill_null(value=False), "not a timestamp"),
@@ -250,7 +250,7 @@ def conflicts(gathered: Gathered) -> list[LoadWarning]:
 
 
 def _as_lines(data: bytes) -> pl.Series:
-    """Lines, with their ends; what is no UTF-8 becomes a mark of that."""
+    """Lines, with their ends; bytes that are not UTF-8 are replaced by a mark."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -1,10 +1,10 @@
-"""Parquet files with raw readings, a row each, as people take them out of Prometheus, Thanos or VictoriaMetrics.
+"""Parquet files with raw readings, a row each, as exported from Prometheus, Thanos or VictoriaMetrics.
 
     __name__              gpu  Hostname  timestamp                  value
     DCGM_FI_DEV_GPU_UTIL  0    n1        2026-11-21 08:00:15+00:00  97
 
-One column is the metric's name, one the time, one the value; columns of text are labels, as is what a column `labels`
-holds. From there on such a file is what OpenMetrics text is (`ingest.prometheus.files.openmetrics`).
+One column is the metric's name, one the time, one the value; columns of text are labels, and so are the fields of a
+column `labels`. The readings are then processed like OpenMetrics text (`ingest.prometheus.files.openmetrics`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _UNWANTED, _UNPLACED = -1, -2
 
 
 class ReadingColumns(NamedTuple):
-    """Which column is what."""
+    """Names of the columns with the metric's name, the time and the value."""
 
     name: str
     time: str
@@ -61,7 +61,7 @@ class ReadingColumns(NamedTuple):
 
 
 def columns_of_readings(columns: Collection[str]) -> ReadingColumns | None:
-    """Which columns of a file are name, time and value of readings; None where one of them is missing."""
+    """The columns of a file for name, time and value of readings; None where one of them is missing."""
     matched_columns = [next((name for name in names if name in columns), None) for names in (NAMES, TIMES, VALUES)]
     name, time, value = matched_columns
     return ReadingColumns(name, time, value) if name and time and value else None
@@ -82,7 +82,7 @@ def parse_readings(
     """Readings, source by source: see `ingest.prometheus.files.openmetrics.parse_openmetrics`. Each row is one.
 
     Raises:
-        InputError: the file is damaged, or its columns are of types that mean nothing.
+        InputError: the file is damaged, or its columns are of unsupported types.
     """
     mapping = mapping or builtin()
     reading = _ParquetFile(origin, columns, mapping, Gathering(since, until), now.timestamp() + AHEAD_S)
@@ -149,7 +149,7 @@ class _ParquetFile:
         """Rows with `__name__`, labels, `at` (seconds or milliseconds) and `value`; and the names of the labels.
 
         Raises:
-            InputError: a column is of a type that means nothing.
+            InputError: a column is of an unsupported type.
         """
         name, time, value = self.columns
         if isinstance(rows.schema.get(LABELS), pl.Struct):

@@ -1,7 +1,7 @@
-"""Parquet files with rows of our tables: those of another warehouse, or what is left of telemetry when servers forgot.
+"""Parquet files with rows of our tables, from another warehouse or an archive of telemetry.
 
 The columns of a file decide which table it holds (`ingest.prometheus.files.table_rules`); each row is checked, and
-refused with the reason if it cannot be. A warehouse's own files come back as they were. A large file of hours is parsed
+refused with the reason if it is invalid. A warehouse's own files are loaded unchanged. A large file of hours is parsed
 in blocks of time, so that the memory needed does not grow with the file.
 """
 
@@ -30,10 +30,10 @@ MAGIC: Final = b"PAR1"
 """How Parquet files begin."""
 
 BLOCK: Final = 1 << 19
-"""Rows that are parsed together, about. A row takes up to 1 kB while it is checked and written."""
+"""Approximate number of rows parsed together. A row takes up to 1 kB while it is checked and written."""
 
 _DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What polars raises of a file that is damaged."""
+"""Exceptions of polars for a damaged file."""
 
 _OVERLAPS: Final = "covers time that another row covers"
 _FAR: Final = "ts is not between the years 2000 and 2100"
@@ -61,7 +61,7 @@ def parse_table(
     until: datetime | None = None,
     block: pl.Expr | None = None,
 ) -> Parsed:
-    """Rows of a table, checked; those that cannot be are refused with the reason.
+    """Rows of a table, checked; invalid ones are refused with the reason.
 
     Args:
         data: a Parquet file with the columns of a table: those that it needs, others if they are there.
@@ -130,7 +130,7 @@ def blocks(data: bytes, origin: str, *, rows: int = BLOCK) -> list[pl.Expr | Non
         starts = hours.drop_nulls("ts").group_by(number.alias("number")).agg(pl.col("ts").min()).sort("ts")["ts"]
         moments = [pl.lit(moment, dtype=starts.dtype) for moment in starts.to_list()]
     except (*_DAMAGE, OverflowError, ValueError):
-        return [None]  # `parse_table` reports what is wrong with it
+        return [None]  # `parse_table` reports its fault
     if hours["len"].sum() <= rows or len(moments) < 2:
         return [None]
     later = [pl.col("ts") >= moment for moment in moments[1:]]
@@ -205,7 +205,7 @@ def is_number(dtype: pl.DataType) -> bool:
 
 
 def is_text(dtype: pl.DataType) -> bool:
-    """Whether it is text, or equivalent to text: a GPU's number does, bytes and lists do not."""
+    """Whether it is text, or usable as text: a GPU's number is, bytes and lists are not."""
     return isinstance(dtype, pl.String | pl.Categorical | pl.Enum | pl.Null) or dtype.is_integer()
 
 
@@ -226,7 +226,7 @@ def _in_our_types(frame: pl.DataFrame, table: FileTable, cluster: str | None) ->
     return conform(frame, {**table.schema, "far": TEXT})
 
 
-# --- rows that cannot be
+# --- invalid rows
 
 
 def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
@@ -235,7 +235,7 @@ def _within(since: datetime | None, until: datetime | None) -> pl.Expr:
 
 
 def _reasons(table: FileTable, clusters: pl.Series) -> Iterator[tuple[pl.Expr, str]]:
-    """When a row is refused, and why; the first reason counts. `clusters` are all that the rows name."""
+    """Conditions that refuse a row, with reasons; the first one counts. `clusters` are all clusters of the rows."""
     names = [name for name, _ in table.names]
     *most, last = [reason for _, reason in table.names]
     numbers = pl.col(*table.numbers) if table.numbers else pl.lit(0.0)
@@ -250,7 +250,7 @@ def _reasons(table: FileTable, clusters: pl.Series) -> Iterator[tuple[pl.Expr, s
 
 
 def _without_overlaps(rows: pl.DataFrame, table: FileTable) -> pl.Series:
-    """Which rows (each key once) are to stay: of those that cover the same time of a thing the first."""
+    """Mask of the rows to keep (each key once): the first of those that cover the same time of one series."""
     if table.length is None or table.hourly or rows.is_empty():
         return rows.select(pl.int_range(pl.len()) >= 0).to_series()
     series = [name for name in table.key if name != "ts"]

@@ -1,4 +1,4 @@
-"""Tables that come as Parquet files: which columns identify each, and which of their rows are impossible."""
+"""Tables in Parquet files: the columns that identify each, and the rules for invalid rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 Reason: TypeAlias = tuple[pl.Expr, str]
-"""When a row is refused, and why."""
+"""A condition that refuses rows, and its reason."""
 
 SLACK: Final = 1e-6
-"""What sums of floats may be over."""
+"""Tolerance for sums of floats."""
 
 _SEVERITIES: Final = ("critical", "warning", "info")
 _AT_LEAST_NOTHING: Final = (
@@ -34,14 +34,14 @@ class FileTable:
 
     Attributes:
         name: the table.
-        source: under which its rows are booked.
+        source: source of its rows.
         required: columns without which a file holds no such table.
-        names: columns of which none may be empty, and what they are called.
-        key: what makes two rows the same.
+        names: columns that must not be empty, with their names in messages.
+        key: columns that identify a row.
         length: column with the seconds that a row covers; of two that are the same the longer stays.
         hourly: rows are of whole hours; else `length` gives where they end.
-        reasons: what else a row can be refused for.
-        filled: what is in columns that the file has not.
+        reasons: other conditions that refuse a row.
+        filled: values of columns that the file lacks.
     """
 
     name: str
@@ -70,7 +70,7 @@ class FileTable:
         return [name for name, kind in self.schema.items() if kind == TEXT]
 
     def missing(self, columns: Collection[str]) -> list[str]:
-        """What a file with these columns lacks to be one."""
+        """Required columns that are missing."""
         return [name for name in self.required if name not in columns]
 
 
@@ -190,7 +190,7 @@ TABLES: Final = (GPU_SAMPLES, GPU_HOURS, NODE_SAMPLES, NODE_HOURS, CLUSTER_SAMPL
 
 
 def table_of_columns(columns: Collection[str]) -> FileTable | None:
-    """The table that a file with these columns holds; None where it lacks something of all."""
+    """The table that a file with these columns holds; None where required columns of every table are missing."""
     whole = [table for table in TABLES if not table.missing(columns)]
     return max(whole, key=lambda table: len(table.schema.keys() & set(columns)), default=None)
 
