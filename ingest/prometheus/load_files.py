@@ -40,7 +40,7 @@ def ingest_files(
     now: datetime,
     progress: Callable[[str, int, int], None],
 ) -> list[LoadReport]:
-    """Load OpenMetrics text, answers of the HTTP API, or Parquet, distinguished by how they begin, packed or not.
+    """Load OpenMetrics text, answers of the HTTP API, or Parquet, distinguished by their beginning, packed or not.
 
     A file is loaded in one transaction, with a report for each source. One that cannot be used is reported
     and leaves nothing behind; the others are loaded.

@@ -49,22 +49,22 @@ READERS: Final = (
     slurm_exporters.READER,
     kubernetes_pods.READER,
 )
-"""What is read from a server, one source after the other; each has a mark of its own of how far it is. Names of nodes
-come first: the others are written with them."""
+"""Sources read from a server, one after the other; each resumes at its own time. Names of nodes come first: the others
+are written with them."""
 
 ADDRESS_LENGTH: Final = 4000
-"""Characters of metrics' names in one question: it is an address, and proxies take no more than 8 KiB of those."""
+"""Characters of metrics' names in one query: it is part of an address, and proxies limit those to 8 KiB."""
 
 LATE: Final = timedelta(minutes=1)
-"""How long a reading may take until a server shows it: who sends to it from afar is behind by some seconds, and
-VictoriaMetrics, where it computes, gives older values for the last half minute (-search.latencyOffset)."""
+"""Delay until a server shows a reading: remote write lags by some seconds, and computed queries of VictoriaMetrics
+return older values for the last half minute (-search.latencyOffset)."""
 
 LARGE: Final = (prometheus.READER.source, prometheus_nodes.READER.source)
 """Sources with series of each GPU or device."""
 
 LEAST_CHUNK_S: Final = 900.0
-"""A chunk is no shorter than this, nor than an interval, however many series there are: counters are read from five
-minutes before it to five after."""
+"""Shortest chunk, unless an interval is longer, for any number of series: counters are read from five minutes before it
+to five after."""
 
 SELECTOR: Final = 'Check prometheus.selector, which is like cluster="a",env="prod"'
 """The hint where the server cannot parse the query."""
@@ -80,27 +80,26 @@ def ingest_live(
 ) -> list[LoadReport]:
     """Read a server chunk by chunk, oldest first, each source's chunk in a transaction of its own.
 
-    A source goes on where its samples of the last load from the same server with the same selector ended (an interval
-    earlier, and `LATE` at least: what was the newest then may not have been whole); loads from files or
-    elsewhere do not count. Time with events and no samples is not covered, and requested again: an event is kept
-    once, however often it is reported, and where only known events are reported there is no load. When a chunk
-    fails, those before it stay and those of its source behind it are left, so that the next ingest resumes there; other
-    sources are read all the same, unless the server does not respond at all. While one chunk is written the next one is
-    fetched.
+    A source resumes at the end of its samples in the last load from the same server with the same selector (an interval
+    earlier, and at least `LATE`: the newest samples may have been incomplete); loads from files or elsewhere do not
+    count. Time with events and no samples is not covered, and requested again: an event is stored once, however often
+    it is reported, and a chunk with stored events only is no load. When a chunk fails, those before it stay and later
+    ones of its source are left, so that the next ingest resumes there; other sources are still read, unless the server
+    does not respond at all. While one chunk is written the next one is fetched.
 
     Args:
         writer: The warehouse.
         settings: All settings.
         target: Server, cluster and requested time.
         now: The time.
-        progress: Gets what is being read, how many chunks are done, and how many there are. It may raise to stop.
+        progress: Receives the current source, the number of finished chunks, and their total. It may raise to stop.
 
     Returns:
-        A line for each source, then a report for each cause of failure, with the missing part. A source that the
-        server has nothing of is no error; that it has nothing of GPUs is a warning.
+        A line for each source, then a report for each cause of failure with the missing time. A source without metrics
+        on the server is no error; a server without metrics of GPUs is a warning.
 
     Raises:
-        OptionError: no address or cluster is known, or the time makes no sense.
+        OptionError: the address or the cluster is missing, or the requested time is empty.
     """
     spec = scrape_spec(settings, cluster_of(writer, settings, target))
     server = connect(settings, target.url)
@@ -111,7 +110,7 @@ def ingest_live(
 
 
 def scrape_spec(settings: TelemetrySettings, cluster: str) -> ScrapeSpec:
-    """What is read from the server, as configured."""
+    """The configured request to the server."""
     section = settings.prometheus
     return ScrapeSpec(cluster, section.selector, section.interval_s, mapping_of(settings))
 
@@ -119,7 +118,7 @@ def scrape_spec(settings: TelemetrySettings, cluster: str) -> ScrapeSpec:
 def names_of(
     server: PrometheusServer, spec: ScrapeSpec, *, since: datetime, until: datetime
 ) -> dict[SourceName, list[str]]:
-    """By source, which of its metrics the server has in that time (roughly); sources without any are left out.
+    """By source, the metrics that the server has in that time (roughly); sources without any are left out.
 
     Raises:
         ServerDownError: The server gives no response.
@@ -133,7 +132,7 @@ def names_of(
 
 
 def _in_addresses(names: Sequence[str]) -> Iterator[list[str]]:
-    """The names, in as few questions as fit into addresses."""
+    """The names in groups, as few as fit into addresses."""
     some: list[str] = []
     for name in names:
         if some and sum(map(len, some)) + len(some) + len(name) > ADDRESS_LENGTH:
@@ -146,7 +145,7 @@ def _in_addresses(names: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """One question for a source: `names` are those of its metrics that the server has."""
+    """One request for a source: `names` are those of its metrics that the server has."""
 
     reader: SourceReader
     names: Sequence[str]
@@ -155,7 +154,7 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class _FetchedChunk:
-    """The rows of a chunk, with the digest of the server's answers and how they came, or why there are none."""
+    """The rows of a chunk, with the digest of the server's answers and their transport, or the reason for none."""
 
     parsed: Parsed | None = None
     digest: str = ""
@@ -165,7 +164,7 @@ class _FetchedChunk:
 
 @dataclass
 class _TelemetryIngest:
-    """One ingest: what it works with."""
+    """One ingest: its settings and state."""
 
     writer: Writer
     settings: TelemetrySettings
@@ -176,7 +175,7 @@ class _TelemetryIngest:
     progress: Callable[[str, int, int], None]
     warned: dict[str, Collection[LoadWarning]] = field(default_factory=dict)
     counts: bool = True
-    """Whether the server has reported its number of series so far."""
+    """Whether the server has counted its series in every request so far."""
 
     def ingest(self) -> list[LoadReport]:
         """Read every source as far as possible, and report it."""
@@ -231,7 +230,7 @@ class _TelemetryIngest:
         return loaded, failed
 
     def _write(self, answer: _FetchedChunk, parsed: Parsed, window: LoadWindow) -> None:
-        """Load a chunk, unless it has no samples and no news."""
+        """Load a chunk, unless it has neither samples nor new rows."""
         if parsed.covers_until is None and parsed.rejects.is_empty() and not _is_news(self.writer, parsed):
             return
         origin = self.spec.origin(self.server.url)
@@ -269,9 +268,9 @@ class _TelemetryIngest:
         return window
 
     def _resume_at(self, source: SourceName, until: datetime) -> datetime:
-        """Somewhat before the end of the last load from there; the first time, as far back as configured.
+        """Start of the request: somewhat before the end of the last load from that server; without one, as configured.
 
-        A load that reaches into the future is a clock that was wrong, and would hide everything before it.
+        A load that ends in the future comes from a wrong clock, and would hide everything before its end.
         """
         interval = timedelta(seconds=self.spec.interval_s)
         reached = self.writer.query(
@@ -294,10 +293,10 @@ class _TelemetryIngest:
             since += length
 
     def _chunk_length(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> timedelta:
-        """How long a chunk is: as configured, or as long as the source has `chunk_samples` averages in it.
+        """Length of a chunk: as configured, or shorter where the source would have more than `chunk_samples` averages.
 
-        What is read at once is in memory, so of a large cluster that is less time. A server that does not report its
-        number of series is read in the shortest chunks: it may be the size that it cannot count.
+        A chunk is held in memory, so chunks of a large cluster are shorter. A server that does not count its series is
+        read in the shortest chunks: it may have too many to count.
         """
         settings, width_s = self.settings.prometheus, self.spec.interval_s
         longest = max(1, round(settings.chunk_hours * 3600 / width_s))
@@ -307,9 +306,9 @@ class _TelemetryIngest:
         return timedelta(seconds=longest * width_s)
 
     def _series(self, reader: SourceReader, names: Sequence[str], window: LoadWindow) -> int:
-        """How many series a source has, at that of three moments at which it has most: exporters may be silent at one.
+        """Number of series of a source: the largest of three moments, since exporters may be down at one.
 
-        Where the server does not report it, it is more than any chunk may have.
+        Where the server does not count them, a number larger than any chunk may have.
         """
         moments = (window.until, window.since + (window.until - window.since) / 2, window.since)
         most = 1
@@ -329,7 +328,7 @@ class _TelemetryIngest:
             yield replace(each, parsed=each.parsed and replace(each.parsed, rows_new=None))
 
     def _failures(self, failed: Sequence[FailedQuestion]) -> Iterator[LoadReport]:
-        """A report for each cause of failure, with what was not read, and how that is read later."""
+        """A report for each cause of failure, with the missing time and the command that reads it later."""
         if not failed:
             return
         until = _on_grid(self.now, self.spec.interval_s)
@@ -350,7 +349,7 @@ def _on_grid(moment: datetime, interval_s: int) -> datetime:
 
 
 def _is_news(writer: Writer, parsed: Parsed) -> bool:
-    """Whether rows without samples have news: rows other than events, or events that are not in the warehouse."""
+    """Whether rows without samples are new: rows other than events, or events that are not in the warehouse."""
     repeated = {"health_events", "driver_versions", "gpu_uuids"}
     others = any(frame.height for name, frame in parsed.frames.items() if name not in repeated)
     return others or ("health_events" in parsed.frames and has_new_events(writer, parsed))

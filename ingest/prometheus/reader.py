@@ -1,4 +1,4 @@
-"""What is read from a server for a cluster, and how each source of telemetry reads it."""
+"""The request to a server for a cluster, and the reader of each source of telemetry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ScrapeSpec:
     """What to read: a cluster's series (those that the selector matches) as averages over `interval_s`.
 
-    `mapping` defines the metrics.
+    `mapping` maps metrics to columns.
     """
 
     cluster: str
@@ -32,7 +32,7 @@ class ScrapeSpec:
         return f"{name}{{{','.join([*filter(None, [self.selector]), *more])}}}"
 
     def origin(self, url: str) -> str:
-        """Where its rows come from, as in `loads.origin`, where the next load finds it: server and selector."""
+        """Origin of its rows: server and selector, as in `loads.origin`, by which the next load resumes."""
         return f"{url} {{{self.selector}}}" if self.selector else url
 
     def matcher(self, names: Sequence[str]) -> str:
@@ -41,7 +41,7 @@ class ScrapeSpec:
 
 
 class Read(Protocol):
-    """How one source reads an interval on the grid.
+    """Reads an interval on the grid for one source.
 
     Args:
         server: The server to query.
@@ -61,7 +61,7 @@ class Read(Protocol):
 
 @dataclass(frozen=True)
 class SourceReader:
-    """One source of those that a server feeds: its name, which metrics it reads, and how."""
+    """One source of telemetry: its name, its metrics, and its reader."""
 
     source: SourceName
     names: Callable[[ScrapeSpec], Sequence[str]]

@@ -20,14 +20,15 @@ THRESHOLDS = {
     "node_samples.fs_readonly": 0.5,
     "node_samples.fs_device_error": 0.5,
 }
-"""From where on hourly roll-ups count seconds: a GPU at work, one about to throttle, a node or a filesystem in trouble.
+"""Thresholds of hourly roll-ups, which count the seconds at or above: a busy GPU, one about to throttle, an overloaded
+node or filesystem.
 
-85 degrees is where H100 and A100 boards begin to slow down; GPU memory in use has none, for how much there is is not
-among the samples. That a GPU counts as active is another matter: `rules.active_...`."""
+At 85 degrees H100 and A100 boards begin to slow down. GPU memory in use has no threshold, since samples do not hold its
+size. The thresholds of an active GPU are others: `rules.active_...`."""
 
 
 def _thresholds(own: dict[str, float]) -> dict[str, float]:
-    """Those that are built in, and these on top of them; each names a table of samples and one of its metrics."""
+    """The built-in thresholds, and these on top of them; each names a table of samples and one of its metrics."""
     from ingest.prometheus.tables import GPUS  # noqa: PLC0415 - only where thresholds are configured
 
     for name in own:
@@ -46,7 +47,7 @@ HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
 def _metric(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a mapping, in the words of `ingest/prometheus/mapping`."""
+    """An entry of a mapping, with the keys of `ingest/prometheus/mapping`."""
     from ingest.prometheus.mapping.mapping import MappingError, parse_metric  # noqa: PLC0415 - only if one is configured
 
     try:
@@ -86,7 +87,7 @@ class Prometheus(SettingsSection):
     retries: int = Field(
         default=3, ge=0, le=100, description="how often an interval is requested again, waiting longer each time"
     )
-    concurrency: int = Field(default=2, ge=1, le=8, description="so many questions in JSON at the same time")
+    concurrency: int = Field(default=2, ge=1, le=8, description="number of queries in JSON at the same time")
     remote_read: bool = Field(
         default=True, description="read raw samples by remote read or VictoriaMetrics' export where the server has it"
     )
@@ -127,7 +128,7 @@ class Prometheus(SettingsSection):
 
 
 class Telemetry(SettingsSection):
-    """What is stored of telemetry besides its samples."""
+    """Telemetry stored besides samples."""
 
     thresholds: Annotated[dict[str, FiniteFloat], AfterValidator(_thresholds)] = Field(
         default=dict(THRESHOLDS),
@@ -139,31 +140,31 @@ class Retention(SettingsSection):
     """How long telemetry is kept, in whole UTC days; 0 keeps it for ever."""
 
     samples_days: float = Field(default=0.0, ge=0, description="samples of GPUs and nodes; their hours stay")
-    hours_days: float = Field(default=0.0, ge=0, description="hourly roll-ups; nothing is left of the time then")
+    hours_days: float = Field(default=0.0, ge=0, description="hourly roll-ups; no data of older time remains")
 
     @model_validator(mode="after")
     def _hours_outlive_samples(self) -> Self:
-        """A roll-up is what is left of samples."""
+        """Roll-ups remain after samples are removed."""
         if self.hours_days and not 0 < self.samples_days <= self.hours_days:
-            message = "hours outlive the samples that they are made of: set samples_days, and hours_days no shorter"
+            message = "hours have to outlive their samples: set samples_days, and hours_days no shorter"
             raise ValueError(message)
         return self
 
 
 class ActivityRules(Protocol):
-    """What the section [rules] has for GPUs at work."""
+    """The thresholds of active GPUs in the section [rules]."""
 
     @property
     def active_tensor(self) -> float:
-        """A GPU is active from this tensor activity on."""
+        """Tensor activity from which on a GPU is active."""
 
     @property
     def active_gr_engine(self) -> float:
-        """Without it: from this engine activity on."""
+        """Without it: engine activity from which on a GPU is active."""
 
     @property
     def active_gpu_util(self) -> float:
-        """Without both: above this utilisation."""
+        """Without both: utilisation above which a GPU is active."""
 
 
 class TelemetrySettings(Protocol):
@@ -179,7 +180,7 @@ class TelemetrySettings(Protocol):
 
     @property
     def telemetry(self) -> Telemetry:
-        """What is kept next to samples."""
+        """Telemetry stored besides samples."""
 
     @property
     def retention(self) -> Retention:
@@ -187,4 +188,4 @@ class TelemetrySettings(Protocol):
 
     @property
     def rules(self) -> ActivityRules:
-        """From where on a GPU counts as active."""
+        """Thresholds of active GPUs."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from ingest.source import IngestSource, SourceFolder
 
-_SKIPS: Final = "readings that no sample is made from: of other metrics, without a value, or of another time"
+_SKIPS: Final = "readings without a use: of other metrics, without a value, or of another time"
 
 SOURCES: Final = (
     IngestSource(
@@ -15,7 +15,7 @@ SOURCES: Final = (
         feeds=("gpu_samples", "gpu_hours", "health_events", "driver_versions", "gpu_uuids"),
         files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="What allocated GPUs did, and which XIDs they had. Without it the use of allocated time is unknown.",
+        gives="Activity of allocated GPUs, and their XIDs. Without it the use of allocated time is unknown.",
         counted=("gpu_samples", "health_events"),
         skips=_SKIPS,
     ),
@@ -34,7 +34,7 @@ SOURCES: Final = (
         feeds=("node_samples", "node_hours"),
         files="OpenMetrics text with timestamps, node_exporter's names; Parquet with the columns of node_samples",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="What CPUs, networks and filesystems did, by node, port and mount, and for whom.",
+        gives="Use of CPUs, networks and filesystems, by node, port and mount, and by job.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -43,7 +43,7 @@ SOURCES: Final = (
         feeds=("health_events",),
         files="OpenMetrics text with timestamps; Parquet with the columns of health_events",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions: who was hit, and when.",
+        gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions, with the time of each.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -52,7 +52,7 @@ SOURCES: Final = (
         feeds=("cluster_samples",),
         files="OpenMetrics text with timestamps; Parquet with the columns of cluster_samples",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="What the scheduler itself counted: a cross-check of accounting.",
+        gives="Counts by the scheduler itself: a cross-check of accounting.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -61,7 +61,7 @@ SOURCES: Final = (
         feeds=("node_aliases",),
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Which Slurm node is which pod on which host, so that telemetry finds its node.",
+        gives="The pod and host of each Slurm node, so that telemetry is assigned to its node.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -70,7 +70,7 @@ SOURCES: Final = (
         feeds=("metered_pods", "metered_node_states", "metered_nodes"),
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Who held GPUs of Kubernetes where and when, and how its nodes were, where the objects are not at hand.",
+        gives="Pods with GPUs in Kubernetes and states of its nodes, where the objects are not available.",
         skips="readings of other pods",
     ),
 )
@@ -84,7 +84,7 @@ FOLDER: Final = SourceFolder(
 )
 
 TITLES: Final = {source.name: source.title for source in SOURCES}
-"""What each source is called where people read it."""
+"""Titles of the sources."""
 
 
 def source_named(name: str) -> IngestSource:

@@ -1,4 +1,4 @@
-"""The tables of samples: which columns identify a series, and which were measured."""
+"""The tables of samples: columns that identify a series, and measured columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SampleTable:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Columns that were measured."""
+        """Measured columns."""
         return tuple(name for name in self.schema if name not in {*self.key, "interval_s"})
 
 

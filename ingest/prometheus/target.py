@@ -41,5 +41,5 @@ _OPTION: Final = "--cluster NAME (as in accounting), or prometheus.cluster in th
 
 
 def mapping_of(settings: TelemetrySettings) -> Mapping:
-    """Which exported metric means what: the built-in mapping, and the additions of the configuration."""
+    """The mapping of exported metrics: the built-in one, and the additions of the configuration."""
     return builtin().and_more(settings.prometheus.metric, origin="[[prometheus.metric]]")

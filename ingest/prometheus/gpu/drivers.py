@@ -6,7 +6,7 @@
 Of dcgm-exporter it is a label because its list of counters gives the field the type `label` (`etc/default-counters.csv`
 since 3.0), of AMD's device-metrics-exporter because its configuration lists `DRIVER_VERSION` among the labels
 (`GPUMetricLabel` of `exporterconfig.proto`; all are listed by default). Exporters whose own list lacks it, and others,
-do not report it: then the driver is unknown.
+do not export it: then the driver is unknown.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _MOMENT: Final = pl.Datetime("ms", "UTC")
 
 @dataclass
 class Versions:
-    """Collects versions from readings. One metric of a node is enough: all of its metrics have the same label.
+    """Collects versions from readings. One metric per node is enough: all metrics of a node have the same label.
 
     Attributes:
-        early_ms: what is read at a moment was there so many milliseconds before: 1 where intervals contain their end.
+        early_ms: milliseconds by which a reading is dated back: 1 where intervals contain their end.
     """
 
     early_ms: int = 0
@@ -50,7 +50,7 @@ class Versions:
     _spans: list[tuple[str, str, int, int]] = field(default_factory=list)
 
     def add(self, samples: Samples) -> None:
-        """Take in readings."""
+        """Add readings."""
         stops = np.cumsum(samples.sizes)
         for labels, start, stop in zip(samples.labels, stops - samples.sizes, stops, strict=True):
             version = next((labels[name] for name in LABELS if labels.get(name)), "")

@@ -1,8 +1,8 @@
-"""Averages of GPUs as a server's readings give them, and the samples that they make, of some nodes at a time.
+"""Averages of GPUs from a server, turned into samples for some nodes at a time.
 
-With its labels beside it, and on its way through the tables that lead to a row, an average takes half a kilobyte; here
-it is a time and a value, and the labels stand once for each series. So what is read in one go takes some 16 bytes an
-average, and the rest is in memory for `CELLS_AT_ONCE` averages only, however large the cluster is.
+An average with its labels and intermediate tables takes half a kilobyte. Here it is a time and a value, and labels are
+stored once for each series, so a chunk takes some 16 bytes per average. The intermediate tables are in memory for
+`CELLS_AT_ONCE` averages only, however large the cluster is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ingest.tables import Schema
 
 CELLS_AT_ONCE: Final = 1 << 18
-"""Averages that become rows at once, about: those of the nodes that have as many together."""
+"""Approximate number of averages turned into rows together, for whole nodes."""
 
 SERIES: Final[Schema] = {name: SAMPLES[name] for name in ("name", "node", "gpu", "instance")}
 
@@ -62,7 +62,7 @@ class Means(NamedTuple):
 
 
 class AverageRows(NamedTuple):
-    """GPU_SAMPLES of averages, sorted; how many averages there were, and how many of them count; the warnings."""
+    """GPU_SAMPLES of averages, sorted; the number of averages, of usable ones among them, and the warnings."""
 
     frame: pl.DataFrame
     n_read: int
@@ -102,9 +102,9 @@ def _rows(values: pl.DataFrame, spec: ScrapeSpec) -> pl.DataFrame:
 
 
 def _percents(parts: Sequence[Means], spec: ScrapeSpec) -> list[str]:
-    """Names that count in percent; that is seen in all values of a load, and in no others.
+    """Names that count in percent, judged by all values of a load.
 
-    Only the values of names that may are gathered. Blanks are beyond percents, so that none of them counts.
+    Only values of ratios are gathered. Blanks are larger than any percentage, so none of them counts.
     """
     ratios = as_ratios(spec.mapping)
     names = pl.Enum(ratios)

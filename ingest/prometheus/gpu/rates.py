@@ -1,9 +1,9 @@
-"""Counters of GPUs as gauges: what they grew per second since the reading before.
+"""Counters of GPUs as gauges: their increase per second since the reading before.
 
 A counter fills a column of `gpu_samples` where no gauge does: the energy counter gives the power where the exporter
 leaves the power out. The rate at a reading covers the time since the one before, as an average of DCGM does. That time
-is unknown where the counter fell (the driver was loaded anew, another GPU took the place) and where more than `GONE_S`
-seconds lie between the two; a rise that no GPU can have is implausible by the mapping's `high`, per second.
+is unknown where the counter fell (the driver was reloaded, or the GPU replaced) and where more than `GONE_S` seconds
+lie between the two; an impossible rise is implausible by the mapping's `high`, per second.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def per_second(samples: Samples) -> Samples:
 
 
 def gauges_first(values: pl.DataFrame) -> pl.DataFrame:
-    """LONG in which values of counters stand only where no gauge has one of that column, GPU and time."""
+    """LONG with values of counters only where no gauge has a value of that column, GPU and time."""
     counted = pl.col("column").str.ends_with(COUNTED)
     rates = values.filter(counted)
     if rates.is_empty():

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ingest.prometheus.series.gather import Gathered, Real
 
 CELLS_AT_ONCE: Final = 1 << 18
-"""Cells (of one metric each) that are put together to rows at once, about."""
+"""Approximate number of cells (of one metric each) combined into rows together."""
 
 _US: Final = 1_000_000
 _NOWHERE: Final = GpuLocation("", "", "")
@@ -65,14 +65,14 @@ def is_meant(labels: Labels[str, str], mapping: Mapping) -> bool:
 
 
 def refused(labels: Labels[str, str], mapping: Mapping) -> str | None:
-    """Why the readings of a series cannot be used; None where they can, or they are not requested."""
+    """Reason why the readings of a series are unusable; None where they are usable, or not requested."""
     if not is_meant(labels, mapping) or gpu_location(labels) is not None:
         return None
     return "no label names the node and the GPU"
 
 
 class _GpuReadingCounts(NamedTuple):
-    """Readings that are one with others, of those the ones that can be believed, and all that are not blank."""
+    """Numbers of distinct readings, of plausible ones among them, and of all that are not blank."""
 
     distinct: int
     good: int
@@ -110,9 +110,9 @@ class _Averaging:
         return self.numbers.setdefault((where.node, where.gpu), len(self.numbers))
 
     def _believed(self, samples: Samples, name: str) -> Real:
-        """Values in base units; NaN where they cannot be."""
+        """Values in base units; NaN where they are implausible."""
         values = np.full(samples.times.size, np.nan)
-        # Usable checks the name and the value alone; the reading's number is in the place of its time.
+        # `usable` uses the name and the value only; the reading's number is in place of its time.
         numbers = pl.int_range(samples.times.size, eager=True).cast(TIME)
         exported = conform(
             pl.DataFrame({"ts": numbers, "value": samples.values}).with_columns(name=pl.lit(name)), SAMPLES
@@ -123,7 +123,7 @@ class _Averaging:
         return values
 
     def samples(self, cluster: str) -> pl.DataFrame:
-        """GPU_SAMPLES, sorted; some nodes at a time: rows take many times the room of what they are made of."""
+        """GPU_SAMPLES, sorted; some nodes at a time: rows take many times the memory of cells."""
         edges = self._edges()
         nodes = {node: number for number, node in enumerate(sorted({node for node, _ in self.numbers}))}
         owners = [np.array([nodes[_node(labels)] for labels in means.labels], np.int64) for _, means in self.means]
@@ -149,7 +149,7 @@ class _Averaging:
         )
 
     def _edges(self) -> pl.DataFrame:
-        """From when to when each GPU's readings count (node, gpu): `low`, `high` in microseconds.
+        """Period in which each GPU's readings count (node, gpu): `low`, `high` in microseconds.
 
         Readings are taken to come as regularly as the median GPU's do.
         """
@@ -171,7 +171,7 @@ class _Averaging:
         return pl.DataFrame(rows, schema={"node": TEXT, "gpu": TEXT, "number": pl.Int32}, orient="row")
 
     def present(self) -> pl.DataFrame:
-        """Since when each GPU was seen (node, gpu, ts)."""
+        """First reading of each GPU (node, gpu, ts)."""
         first = self.moments.group_by("number").agg(
             pl.col("at").min().cast(pl.Datetime("ms", "UTC")).cast(TIME).alias("ts")
         )
@@ -251,9 +251,9 @@ def _rows(samples: Samples, columns: Labels[str, Sequence[str]]) -> pl.DataFrame
 
 
 def _without_blanks(samples: Samples) -> Samples:
-    """Readings that are not DCGM's or Prometheus' words for "there is none"."""
+    """Readings without DCGM's and Prometheus' marks for "no value"."""
     if not samples.labels:
-        return samples  # most metrics are not in the file, and a look through no readings takes a millisecond
+        return samples  # most metrics are not in the file, and even an empty search takes a millisecond
     return keep_readings(
         samples, ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
     )
@@ -281,7 +281,7 @@ def _readings(samples: Samples) -> pl.DataFrame:
 
 
 def _counted(samples: Samples, good: npt.NDArray[np.bool_]) -> _GpuReadingCounts:
-    """How many readings of one metric there are, and are good, if those of one series and time count once."""
+    """Numbers of readings and of usable readings of a metric; those of one series and time count once."""
     slots: dict[GpuLocation, int] = {}
     numbers = [slots.setdefault(gpu_location(labels) or _NOWHERE, len(slots)) for labels in samples.labels]
     if len(slots) == len(numbers):
@@ -296,7 +296,7 @@ def _node(labels: Labels[str, str]) -> str:
 
 
 def _xid_readings(raw: pl.DataFrame, present_samples: pl.DataFrame) -> xid.XidReadings:
-    """XIDs, and since when each GPU has readings; `present_samples` are GPUs with other readings."""
+    """XIDs, and the first reading of each GPU; `present_samples` are GPUs with other readings."""
     both = pl.concat([present_samples, raw.select("node", "gpu", "ts")])
     present = both.group_by("node", "gpu").agg(pl.col("ts").min().alias("present_from"))
     gauges, counted = pl.col("name").is_in(XID_GAUGES), pl.col("name").is_in(XID_COUNTS)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
 ACTIVE: Final = "active"
-"""Metric of `gpu_hours` with the time that a GPU was active; its mean is the share."""
+"""Metric of `gpu_hours` with the active time of a GPU; its mean is the share."""
 
 HOUR_S: Final = 3600.0
 
@@ -42,7 +42,7 @@ LONG: Final[Schema] = {
 
 
 class Usable(NamedTuple):
-    """Values (LONG) that can be believed, how many were left out, and the warnings about those."""
+    """Plausible values (LONG), the number of those left out, and the warnings about these."""
 
     values: pl.DataFrame
     n_left_out: int
@@ -53,9 +53,9 @@ class JudgedValues(NamedTuple):
     """Some of the values of a load.
 
     Attributes:
-        good: LONG that can be believed.
-        strange: by name, how many are implausible.
-        n_percents: how many are of a name that counts in percent.
+        good: plausible values, as LONG.
+        strange: by name, the number of implausible values.
+        n_percents: number of values of names that count in percent.
     """
 
     good: pl.DataFrame
@@ -64,9 +64,9 @@ class JudgedValues(NamedTuple):
 
 
 def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
-    """Values as exported (SAMPLES without blanks, all of one load) in base units, as far as they can be.
+    """Values as exported (SAMPLES without blanks, all of one load) in base units, without implausible ones.
 
-    `mapping` defines the names; if it is not given, the built-in one.
+    `mapping` maps names to columns; the built-in one by default.
     """
     if exported.is_empty():
         return Usable(empty(LONG), 0, [])
@@ -128,7 +128,7 @@ def of_whole_gpus(values: pl.DataFrame) -> pl.DataFrame:
 
 @cache
 def _combined(how: Combine) -> list[str]:
-    """Columns that MIG instances make one in that way; mappings that people add keep to it."""
+    """Columns whose MIG instances are combined in that way; configured mappings have to use the same."""
     return sorted({metric.column for metric in builtin().of("gpu_samples") if metric.combine == how})
 
 

@@ -1,11 +1,11 @@
 """GPU telemetry from a server with Prometheus' HTTP API, as rows of our tables.
 
-Raw readings come by remote read from servers that have it, and are averaged here: that is quicker than the answer in
-JSON even where that has fewer numbers, and what DCGM could not read is left out of an average as it is from a file's.
+Raw readings come by remote read from servers that have it, and are averaged here: that is faster than an answer in
+JSON even where that has fewer numbers, and DCGM's blank values are left out of an average as in a file.
 Elsewhere, and for long intervals, averages are computed by the server, one query per metric and segment of time; there
 a blank reading makes its interval's average implausible, and the interval is left out. Timestamps are milliseconds, and
 servers differ in whether a window contains its left end; the server is probed for it (`PrometheusServer.window`), so
-that no reading counts twice or never. An interval without a reading gives no point, so a gap stays a gap.
+that every reading counts exactly once. An interval without a reading has no point, so a gap stays a gap.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ingest.prometheus.client.server import PrometheusServer
 
 XID_LOOKBACK_S: Final = 3600
-"""How far before a segment of time the last XID is searched, so that one that was there is not taken for a new one."""
+"""Lookback before a segment for the last XID, so that an old XID is not taken for a new one."""
 
 RAW_UP_TO_S: Final = 300
 """Intervals up to this long are averaged here. With a reading every 15 s that took 0.2 of the time of queries in JSON
@@ -87,7 +87,7 @@ class _SegmentReading:
 
     @property
     def looked_back(self) -> datetime:
-        """From when on XIDs are read."""
+        """Start of the time in which XIDs are read."""
         return self.since - timedelta(seconds=XID_LOOKBACK_S)
 
     def averages(self) -> list[Means]:
@@ -97,7 +97,7 @@ class _SegmentReading:
         return list(self._means_of_server(names)) if readings is None else readings
 
     def _means_of_raw(self, names: Sequence[str]) -> list[Means] | None:
-        """Averages of raw readings; None where the server does not give them."""
+        """Averages of raw readings; None where the server has no transport for them."""
         counters = [name for name in names if self.spec.mapping.of_gpus[name].counter]
         gauges = [name for name in names if name not in counters]
         before = self.step * -(-GONE_S // self.spec.interval_s)
@@ -121,7 +121,7 @@ class _SegmentReading:
         return self._averaged(cell_means(samples, self.spec.interval_s * 1000))
 
     def _of_counters(self, samples: Samples) -> Means:
-        """Means of what counters grew per second; the readings before the segment only begin its first."""
+        """Means of the increase of counters per second; earlier readings only complete the first interval."""
         means = cell_means(per_second(samples), self.spec.interval_s * 1000)
         return self._averaged(keep_readings(means, means.times > epoch_ms(self.since)))
 
@@ -140,13 +140,13 @@ class _SegmentReading:
             yield self._averaged(as_samples(points, name), chosen=True)
 
     def _averaged(self, samples: Samples, *, chosen: bool = False) -> Means:
-        """Means without what is not meant; the drivers and UUIDs that they name are noted."""
+        """Means of the requested series; their drivers and UUIDs are collected."""
         self.versions.add(samples)
         self.uuids.add(samples)
         return means_of(self._identities(samples, chosen=chosen), samples)
 
     def xids(self) -> pl.DataFrame:
-        """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
+        """READINGS of XIDs, only of nodes that have one: most have none, and readings are many."""
         begin = self.looked_back
         places = ", ".join(NODE_LABELS)
         readings = [empty(READINGS)]
@@ -171,9 +171,9 @@ class _SegmentReading:
         return readings
 
     def watched(self, raw: pl.DataFrame) -> pl.DataFrame:
-        """GPUs (node, gpu, ts) that were there when the piece begins, if that matters: when an XID appears right then.
+        """GPUs (node, gpu, ts) present at the beginning of the segment, needed where an XID appears right then.
 
-        For the others the segment's own samples have it.
+        For other GPUs the segment's own samples show it.
         """
         firsts = raw.group_by("name", "series").agg(pl.col("ts").min())["ts"]
         names = [name for name in self.spec.mapping.of_gpus if name in self.names]
@@ -191,9 +191,9 @@ class _SegmentReading:
         return _frame(self._identities(samples), samples)
 
     def _identities(self, samples: Samples, *, chosen: bool = False) -> list[tuple[str, ...] | None]:
-        """Of each series; None where it is not meant, or has no node or GPU: those go to `refused`.
+        """Identity of each series; None where it is not requested, or has no node or GPU: the latter are in `refused`.
 
-        Where the server has `chosen` the series that are, they do not have all their labels any more.
+        Series `chosen` by the server no longer have all their labels.
         """
         of_gpus = self.spec.mapping.of_gpus
         identities: list[tuple[str, ...] | None] = []
@@ -225,16 +225,16 @@ class _SegmentReading:
 
 
 def _shown(name: str, labels: dict[str, str]) -> dict[str, str]:
-    """The labels of a refused series; of averages only those that locate a GPU, since a server has no others."""
+    """The labels of a refused series; averages have only those that locate a GPU."""
     return (
         labels if name in XID_NAMES else {label: value for label, value in labels.items() if label in LOCATION_LABELS}
     )
 
 
 def cell_means(samples: Samples, width_ms: int) -> Samples:
-    """Means of what is not blank, at the ends of the intervals (multiples of `width_ms`) in which it was read.
+    """Means of readings without blanks, at the ends of their intervals (multiples of `width_ms`).
 
-    An interval holds what was read after its beginning up to and with its end.
+    An interval holds the readings after its beginning, up to and with its end.
     """
     good = ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
     series = np.repeat(np.arange(len(samples.labels)), samples.sizes)[good]
@@ -272,7 +272,7 @@ def read(
 
     Returns:
         Each point, and each reading of an XID that may have changed, is a row; a series that names no node or GPU is
-        one that is refused. `covers_from` and `covers_until` are where the samples begin and end: without any, the
+        one refused row. `covers_from` and `covers_until` are where the samples begin and end: without any, the
         answer covers no time, though it may have XIDs.
     """
     reading = _SegmentReading(server, spec, names, since, until)
@@ -281,8 +281,8 @@ def read(
     raw, watched = map(reading.indexes.renamed, (raw, watched))  # now that all series were added
     made = samples_of([each.renamed(reading.indexes) for each in means], spec)
     samples = made.frame
-    # The segment before has reported the events of the lookback hour; whether its first minutes only repeat an earlier
-    # series is unknown here.
+    # The segment before has reported the events of the lookback hour. Whether the hour's first minutes only repeat an
+    # earlier series is unknown here.
     reported_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
     health = xid.events(
         _xid_readings(raw, samples, watched, reading.step), cluster=spec.cluster, reported_before=reported_before
@@ -335,14 +335,14 @@ def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[LoadWarning]
     if samples.height or health.is_empty():
         return []
     detail = (
-        "XIDs, but no samples: nothing shows what the GPUs did, so this time is not covered and is requested again. A "
+        "XIDs, but no samples: the activity of GPUs is unknown, so this time is not covered and is requested again. A "
         "server that never has samples is queried for prometheus.lookback_hours each time: ingest more often than that"
     )
     return [LoadWarning("no_samples", health.height, detail)]
 
 
 def no_metrics(url: str, spec: ScrapeSpec, others: Sequence[str]) -> LoadWarning:
-    """The warning about a server that has no usable series; `others` are the metrics that it has."""
+    """The warning about a server without usable series; `others` are the metrics that it has."""
     more = ", ..." if len(others) > _NAMES_SHOWN else ""
     has = (
         f"it has {len(others):,} metrics ({', '.join(others[:_NAMES_SHOWN])}{more})" if others else "it has none at all"

@@ -1,6 +1,6 @@
-"""Which GPU of a node has which UUID, as telemetry names both: a later reading with the UUID alone finds its GPU.
+"""UUIDs of the GPUs of each node, from telemetry that has both: they identify later readings with a UUID alone.
 
-Within one input `ingest.prometheus.series.labels.Indexes` does the same; this is what stays known after it.
+Within one input `ingest.prometheus.series.labels.Indexes` does the same; this module stores the result.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MOMENT: Final = pl.Datetime("ms", "UTC")
 
 @dataclass
 class Uuids:
-    """Collects UUIDs from readings whose labels give the index, too."""
+    """Collects UUIDs from readings whose labels have the index, too."""
 
     _first: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def add(self, samples: Samples) -> None:
-        """Take in readings."""
+        """Add readings."""
         begins = np.cumsum(samples.sizes) - samples.sizes
         for labels, begin, size in zip(samples.labels, begins.tolist(), samples.sizes.tolist(), strict=True):
             index, uuid = index_and_uuid(labels)
@@ -65,8 +65,8 @@ def by_uuid(gpus: pl.DataFrame) -> pl.DataFrame:
 def indexes_of(gpus: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """GPUs (`by_uuid`) with their `index` in GPU_UUIDS; those without one are left out.
 
-    A UUID that the node has with several indexes has none. Where the node has none, that of the cluster's other nodes
-    counts, if they agree: an exporter may name its node otherwise.
+    A UUID with several indexes on the node has none. A UUID without an index on the node has that of the cluster's
+    other nodes, if they agree: an exporter may use another name for its node.
     """
     here, anywhere = (_only(known, of) for of in (["cluster", "node", "uuid"], ["cluster", "uuid"]))
     joined = gpus.join(here, on=["cluster", "node", "uuid"], how="left").join(
@@ -77,7 +77,7 @@ def indexes_of(gpus: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
 
 
 def _only(known: pl.DataFrame, of: list[str]) -> pl.DataFrame:
-    """How many indexes a UUID has, and one of them."""
+    """Number of indexes of each UUID, and one of them."""
     return known.group_by(of).agg(pl.col("gpu").n_unique().alias("n"), pl.col("gpu").min().alias("index"))
 
 

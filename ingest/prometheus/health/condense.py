@@ -1,8 +1,8 @@
 """Raw readings as intervals of constant value per series: the input of health events.
 
-Readings are many and repeat for weeks. Of a batch is kept, for each series, from when to when it had
-which value; a gap of more than GONE_S ends an interval. Of counters of time, which change with every reading, the last
-reading of each interval of time that a rule uses is kept.
+Readings are many and repeat for weeks. For each series of a batch only its intervals of constant value are kept; a gap
+of more than GONE_S ends an interval. Of counters of time, which change with every reading, the last reading of each
+interval of a rule is kept.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ VOLATILE: Final = frozenset(
         *("err_code", "err_msg", "health_error_code", "device_error"),
     )
 )
-"""Labels that change while the thing that is measured stays: what runs on a GPU, and what is wrong with it. Series that
-differ in nothing else are one; where they are read at the same time the larger value counts."""
+"""Labels that change while the measured thing stays: the workload of a GPU, and its errors. Series that differ in
+nothing else are one; where they are read at the same time the larger value counts."""
 
 WITNESS: Final = ("job", "instance", "prometheus", "prometheus_replica", "replica")
 """Labels that distinguish exporters and scrapers."""
@@ -58,16 +58,16 @@ TARGETS: Final[Schema] = {
     "kin": TEXT,
     "identity": TEXT,
 }
-"""What a series reports, for each rule that fits. Series of one `kin` measure the same thing, whoever read it.
+"""The targets of a series, one for each matching rule. Series of one `kin` measure the same thing by several scrapers.
 
-`identity` orders series, whatever the order they came in.
+`identity` sorts series, independent of the order of input.
 """
 
 
 class CondensedSeries(NamedTuple):
-    """RUNS and TARGETS, the series that were refused (as they were read: why), and when the first and last reading was.
+    """RUNS and TARGETS, the refused series (with reasons), and the times of the first and last reading.
 
-    `readings` counts those after the time from which on they count, `blanks` those of them that are none.
+    `readings` is the number of readings that count, `blanks` that of blank ones among them.
     """
 
     runs: pl.DataFrame
@@ -80,7 +80,7 @@ class CondensedSeries(NamedTuple):
 
 
 class CondensedBatch(NamedTuple):
-    """What is kept of a batch: RUNS, how many readings count, how many of them are blank, and when the others were."""
+    """Result of a batch: RUNS, numbers of readings that count and of blank ones, and the times of the others."""
 
     runs: pl.DataFrame
     readings: int
@@ -90,7 +90,7 @@ class CondensedBatch(NamedTuple):
 
 
 class _About(NamedTuple):
-    """What a series reports, for one rule."""
+    """The target of a series for one rule."""
 
     rule: int
     named: Named
@@ -101,10 +101,10 @@ class _About(NamedTuple):
 
 @dataclass
 class Condenser:
-    """Takes batches of readings; then gives what is kept of them. Those up to `counted_from` do not count as read.
+    """Condenses batches of readings. Readings up to `counted_from` do not count as read.
 
-    A transport that fails midway begins anew, and its earlier batches are void: `condensed` only makes a part, and
-    `take` takes it in.
+    A transport that fails midway starts again, and its earlier batches are void: `condensed` only computes a result,
+    and `take` adds it.
     """
 
     rules: Sequence[Rule]
@@ -129,19 +129,19 @@ class Condenser:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is to be read."""
+        """Names of the metrics to read."""
         return (*names(self.rules), HOST_INFO)
 
     def add(self, samples: Samples) -> None:
-        """Take in a batch. A series may be in several."""
+        """Add a batch. A series may be in several."""
         self.take(self.condensed(samples))
 
     def take(self, part: CondensedBatch) -> None:
-        """Take in what was made of a batch."""
+        """Add the result of a batch."""
         self._parts.append(part)
 
     def condensed(self, samples: Samples) -> CondensedBatch:
-        """What is kept of a batch."""
+        """The result of a batch."""
         metrics = [labels.get("__name__", "") for labels in samples.labels]
         numbers = np.array([self._number(labels) for labels in samples.labels], np.int64)
         of_dcgm = np.array([name.startswith(DCGM) for name in metrics], bool)
@@ -168,9 +168,9 @@ class Condenser:
         return -(1 << 62) if self.counted_from is None else round(self.counted_from.timestamp() * 1000)
 
     def gathered(self) -> CondensedSeries:
-        """All that was taken in."""
+        """The result of all batches."""
         runs = pl.concat([pl.DataFrame(schema=RUNS), *(part.runs for part in self._parts)])
-        # Series that became one: what was read of them at the same time is one reading.
+        # Series that became one: their readings of one time are one reading.
         runs = runs.group_by("series", "low").agg(pl.col("high", "value").max()).sort("series", "low")
         rows, refused = list[tuple[object, ...]](), dict(self._refused)
         for number, (name, witness, kin, identity, abouts) in enumerate(self._abouts):
@@ -211,7 +211,7 @@ class Condenser:
         return number
 
     def _targets(self, name: str, labels: Mapping[str, str]) -> list[_About]:
-        """What a series reports, for each rule that fits."""
+        """The targets of a series, one for each matching rule."""
         targets: list[_About] = []
         for number in self._by_name.get(name, []):
             rule = self.rules[number]
@@ -238,19 +238,19 @@ _OF_REPLICAS: Final = REPLICA_LABELS - {"__name__"}
 
 @cache
 def _lasts(label: str) -> bool:
-    """Whether a label stays while the thing stays. DCGM's fields may be labels, too: the driver's version."""
+    """Whether a label is constant for a thing. DCGM's fields may be labels, too: the driver's version."""
     return label not in VOLATILE and not label.startswith(DCGM)
 
 
 def _usable(values: npt.NDArray[np.float64], of_dcgm: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which values are numbers from 0 on, and of DCGM's those that are not its word for "none"."""
+    """Mask of usable values: numbers from 0 on, without DCGM's marks for "no value"."""
     frame = pl.DataFrame({"value": values, "of_dcgm": of_dcgm})
     usable = pl.col("value").is_finite() & (pl.col("value") >= 0) & ~(pl.col("of_dcgm") & is_blank("value"))
     return frame.select(good=usable)["good"].to_numpy().astype(bool)
 
 
 def _masked(values: npt.NDArray[np.float64], masks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Values of which rules check bits, with those bits only: the others change all the time."""
+    """Values of rules about bits, reduced to these bits: the others change all the time."""
     which = np.flatnonzero((masks > 0) & (np.abs(values) < _EXACT))
     masked = values.copy()
     masked[which] = values[which].astype(np.int64) & masks[which]
@@ -258,7 +258,7 @@ def _masked(values: npt.NDArray[np.float64], masks: npt.NDArray[np.int64]) -> np
 
 
 _EXACT: Final = 2.0**53
-"""Up to here whole numbers are exact."""
+"""Largest exact whole number of a float."""
 
 
 def _runs(

@@ -1,8 +1,8 @@
-"""Events of health in raw readings: what went wrong with GPUs, memory, links, filesystems and nodes, and when.
+"""Health events in raw readings: faults of GPUs, memory, links, filesystems and nodes, with their times.
 
-The rules are data (`ingest/prometheus/health/rules.toml`). Every decision about an event depends on what was read
-within LOOKBACK_S before it became known, so that segments of time with such a lookback give the same
-events as all of it at once.
+The rules are data (`ingest/prometheus/health/rules.toml`). Every decision about an event depends only on the readings
+within LOOKBACK_S before its detection, so that segments of time with such a lookback have the same events as all of
+the time at once.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ SOURCE: Final = "prometheus.health"
 """Name of the source in `loads`, `rejects` and `health_events`."""
 
 FORGET_S: Final = 1800
-"""A value that was read longer ago than that is no longer known."""
+"""Seconds after which the last value read is no longer used."""
 
 LOOKBACK_S: Final = 3600
-"""How long before its own time a segment must be read: FORGET_S, and two intervals of a rule, and more."""
+"""Lookback of a segment in seconds: more than FORGET_S and two intervals of a rule."""
 
 STEADY_S: Final = 900
-"""What was not read for so long before it was gone was never really there."""
+"""Seconds that a series must have been read before its absence is an event."""
 
 QUIET_AGAIN_S: Final = 1800
-"""What comes and goes is reported again after so long (in intervals from the epoch)."""
+"""A fault that comes and goes is reported again after so many seconds (in intervals from the epoch)."""
 
 EVENT_KEY: Final = ("cluster", "node", "gpu", "ts", "kind", "code", "device", "source")
-"""What makes two rows of `health_events` the same event."""
+"""Columns that identify an event of `health_events`."""
 
 
 class HealthEvents(NamedTuple):
-    """HEALTH_EVENTS, sorted; refused series (as they were read: why); how many readings, and how many were blank.
+    """HEALTH_EVENTS, sorted; refused series (with reasons); numbers of readings and of blank ones.
 
-    `covers_from` and `covers_until` are when the first and the last reading was; both None without any.
+    `covers_from` and `covers_until` are the times of the first and the last reading; both None without any.
     """
 
     events: pl.DataFrame
@@ -70,10 +70,10 @@ def from_raw(
 
     Args:
         batches: readings, each series in order of time; those of metrics that no rule names are left alone.
-        cluster: as in the rows.
-        reported_before: what became known up to then is another load's: it is only there to show what is new. Readings
-            up to then do not count. LOOKBACK_S before it should be there. None: all is reported.
-        until: up to when there are readings. None: the last one's time.
+        cluster: cluster of the rows.
+        reported_before: events detected up to then belong to another load: they only show which later ones are new.
+            Readings up to then do not count. LOOKBACK_S before it should be among them. None: all are reported.
+        until: end of the readings. None: the last one's time.
         rules: the builtin ones if None.
     """
     gathering = Condenser(builtin() if rules is None else rules, reported_before)
@@ -85,7 +85,7 @@ def from_raw(
 def health_events(
     gathering: Condenser, *, cluster: str, reported_before: datetime | None = None, until: datetime | None = None
 ) -> HealthEvents:
-    """What was gathered as events: see `from_raw`."""
+    """Events of condensed readings: see `from_raw`."""
     gathered = gathering.gathered()
     low = None if reported_before is None else round(reported_before.timestamp() * 1000)
     high = gathered.last if until is None else round(until.timestamp() * 1000)
@@ -113,14 +113,14 @@ _EDGE: Final[Schema] = {
     "value": REAL,
     "first_seen": pl.Boolean(),
 }
-"""An event at `ts`, recorded since `known` (epoch milliseconds)."""
+"""An edge at `ts`, detected at `known` (epoch milliseconds)."""
 
 _TARGET: Final = ("node", "gpu", "device", "kind", "code")
 _GONE, _FORGET = GONE_S * 1000, FORGET_S * 1000
 
 
 def _edges(gathered: CondensedSeries, rules: Sequence[Rule], until: int) -> pl.DataFrame:
-    """_EDGEs of all rules that are known by `until`, without those that only repeat another series."""
+    """_EDGEs of all rules detected by `until`, without those that only repeat another series."""
     targets = gathered.targets.join(_as_frame(rules), on="rule", maintain_order="left")
     here = _presence(gathered)
     steps = _steps(gathered.runs).join(targets, on="series", maintain_order="left")
@@ -138,7 +138,7 @@ def _edges(gathered: CondensedSeries, rules: Sequence[Rule], until: int) -> pl.D
 
 
 def _as_frame(rules: Sequence[Rule]) -> pl.DataFrame:
-    """What edges depend on, rule by rule; lengths of time in milliseconds."""
+    """Parameters of the rules; lengths of time in milliseconds."""
     numbers = ("above", "below", "other_than", "at_least", "share", "unit_s")
     schema = {"rule": WHOLE, "event": TEXT, "kind": TEXT} | dict.fromkeys(numbers, REAL)
     schema |= dict.fromkeys(("bits", "width", "again", "quiet"), WHOLE)
@@ -156,7 +156,7 @@ def _as_frame(rules: Sequence[Rule]) -> pl.DataFrame:
 
 
 def _steps(runs: pl.DataFrame) -> pl.DataFrame:
-    """RUNS with `before`, the value before, null where none is known, and `gap`, how long nothing was read."""
+    """RUNS with `before`, the value before (null where unknown), and `gap`, the time without readings."""
     reached = pl.col("high").cum_max().shift(1).over("series")
     gap = pl.col("low") - reached
     before = pl.col("value").shift(1).over("series")
@@ -164,7 +164,7 @@ def _steps(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _presence(gathered: CondensedSeries) -> pl.DataFrame:
-    """From when to when each witness had any reading, without gaps of more than GONE_S."""
+    """Periods in which each witness had readings, without gaps of more than GONE_S."""
     witnesses = gathered.targets.select("series", "witness").unique()
     return _unions(gathered.runs.join(witnesses, on="series").select("witness", "low", "high"), ["witness"])
 
@@ -179,7 +179,7 @@ def _unions(runs: pl.DataFrame, of: list[str]) -> pl.DataFrame:
 
 
 def _that_appeared(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
-    """Steps, where what `appears` was good (0) before if its witness was there without it."""
+    """Steps; a series that `appears` was good (0) before, if its witness was read without it."""
     alone = pl.col("appears") & (pl.col("gap").is_null() | (pl.col("gap") > _GONE)) & (pl.col("event") == "level")
     alone |= pl.col("appears") & pl.col("before").is_null()
     numbered = steps.with_row_index("row")
@@ -195,9 +195,9 @@ def _that_appeared(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_others(steps: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Steps with `others`: recent values of other series of the same thing, where the series itself has none.
+    """Steps with `others`: recent values of other series of the same thing, where the series itself has none before.
 
-    An exporter that was restarted, or scraped a second time, is a new series of old trouble.
+    An exporter that was restarted, or scraped a second time, is a new series of an old fault.
     """
     numbered = steps.with_row_index("row")
     counted = (pl.col("event") == "increase") & (pl.col("value") > 0)
@@ -274,7 +274,7 @@ def _increases(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _not_going_on(bad: pl.DataFrame) -> pl.DataFrame:
-    """Bad cells of a series, without those that go on from the one before and belong to the same `again`."""
+    """Bad cells of a series, without those that continue the one before and belong to the same `again`."""
     last = pl.col("cell").shift(1).over("series", "rule")
     begins, began = pl.col("cell") * pl.col("width"), last * pl.col("width")
     goes_on = (last == pl.col("cell") - 1) & (begins // pl.col("again") == began // pl.col("again"))
@@ -289,7 +289,7 @@ def _falls(steps: pl.DataFrame) -> pl.DataFrame:
 def _shares(readings: pl.DataFrame) -> pl.DataFrame:
     """A counter of time that grew for a share of an interval: between the last readings of two intervals.
 
-    It is reported at the end of the interval: while its last reading is new, more may come.
+    It is reported at the end of the interval: more readings may come while the last one is new.
     """
     of = ["series", "rule"]
     ends = (
@@ -310,9 +310,9 @@ def _shares(readings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _gone(gathered: CondensedSeries, targets: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
-    """What was read for a while, and then not for GONE_S, while its witness reported the same about others.
+    """Series that were read for a while, and then not for GONE_S, while their witness still reported others.
 
-    A collector that fails reports none of them.
+    A failed collector reports none of them.
     """
     of = ["rule", "witness", *_TARGET]
     names = targets.group_by(of).agg(pl.col("identity").min())
@@ -342,7 +342,7 @@ def _as_edges(frame: pl.DataFrame) -> pl.DataFrame:
 def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
     """Edges without those that another series had in the ECHO_S before. A series does not repeat itself.
 
-    Of those of one moment that of the first series (by name) stays.
+    Of edges at one moment that of the first series (by name) stays.
     """
     ordered = edges.sort(*_TARGET, "ts", "identity").unique([*_TARGET, "ts", "identity"], maintain_order=True)
     other = pl.col("identity") != pl.col("identity").shift(1).over(_TARGET)
@@ -390,10 +390,10 @@ def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.Dat
 
 
 def merge(stored: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """Events known before and new ones (HEALTH_EVENTS of any kinds and sources) as one list, each once, sorted.
+    """Stored and new events (HEALTH_EVENTS of any kinds and sources) as one list, each once, sorted.
 
-    Whatever was known of the nodes (or GPUs) that the new ones are of must be in `there`. One that was seen to happen
-    beats one found there at the same time; one found present adds nothing where the same was known before.
+    `stored` must have all events of the nodes (or GPUs) of the new ones. An event whose beginning was observed replaces
+    one that was already present at the same time; one already present is dropped where the same event is stored.
     """
     of_xid = (pl.col("kind") == "xid") & (pl.col("source") == GPU_SOURCE)
     xids = xid.merge(stored.filter(of_xid), new.filter(of_xid))

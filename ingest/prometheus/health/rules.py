@@ -1,4 +1,4 @@
-"""Which exported metric shows which trouble: data in `ingest/prometheus/health/rules.toml`, read here.
+"""Rules that turn exported metrics into health events: data in `ingest/prometheus/health/rules.toml`, read here.
 
     [[rule]]
     names = ["node_infiniband_link_downed_total"]
@@ -8,11 +8,11 @@
     severity = "critical"
     says = "an InfiniBand link went down"
 
-What makes a reading an event:
+Kinds of events:
 
 - `increase`: a counter grew by `at_least`, within an interval of `within_s` seconds (they begin at the epoch). One that
-  restarted counts from 0, unless `restarts = "ignored"`. While it goes on, interval after interval, it is reported once
-  every `again_s` seconds.
+  restarted counts from 0, unless `restarts = "ignored"`. While the increase continues, interval after interval, it is
+  reported once every `again_s` seconds.
 - `level`: a gauge is `above` or `below` a number, or `other_than` one, or has one of the bits of `bits` set, and was
   not before. Sticky values are reported once; those that come and go within `quiet_s` once an hour.
 - `fall`: a gauge is less than before.
@@ -38,44 +38,44 @@ Event = Literal["increase", "level", "fall", "share", "gone"]
 Severity = Literal["critical", "warning", "info"]
 
 LONGEST_S: Final = 600
-"""No interval may be longer, or the lookback would not show whether the one before was bad, too."""
+"""Longest interval in seconds; with a longer one the lookback would not include the interval before."""
 
 DCGM: Final = "DCGM_"
 """How the names of metrics of GPUs begin."""
 
 
 class RuleError(ValueError):
-    """An invalid rule; the message names it, and what to write."""
+    """An invalid rule; the message names it and the valid form."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of trouble, and how it shows. Several exported names may show the same (`kind` and `code`).
+    """One kind of fault and its detection. Several exported names may show the same (`kind` and `code`).
 
     Attributes:
         names: metrics, as exported.
-        event: what makes it one (see the module).
+        event: kind of detection (see the module).
         kind: as `health_events.kind`.
         code: as `health_events.code`, where no label has it (`code_from`).
-        severity: critical where it may be why a job died.
-        says: what happened, in words.
-        action: what is requested.
+        severity: critical where it may have ended a job.
+        says: the event in words.
+        action: the recommended action.
         kind_of_cause: as `health_events.class`: HW, NETWORK, FILESYSTEM or NODE. A prior, not a fact.
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
-        device: labels that, joined by `/`, name what is to blame within the node.
+        device: labels that, joined by `/`, name the faulty device of the node.
         code_from: label that is the code; a series without it has `code`, and is refused if that is empty.
         node_labels: labels that may name the node; the first that is not empty counts.
         at_least: increase that counts.
         within_s: length of an interval.
-        again_s: how often it is reported again while it goes on.
-        restarts: what a counter counted since it restarted is reported, or `ignored`: so is then what it counted while
-            nothing was read for GONE_S, for it may have restarted and be past its old value.
-        above, below, other_than, bits: when a gauge is bad; bits as in a mask.
-        quiet_s: what came and went within that time before is not reported again.
+        again_s: seconds after which a continuing event is reported again.
+        restarts: the count since a restart is reported, or `ignored`. With the latter an increase across a gap of
+            GONE_S is ignored, too: the counter may have restarted and passed its old value.
+        above, below, other_than, bits: condition of a bad gauge; bits as in a mask.
+        quiet_s: a fault that came and went within that time before is not reported again.
         share: share of an interval.
         unit_s: seconds in one of the counter of time.
-        appears: the series is only there while (or after) it is bad: when it appears, it was good before.
-        found: report, as information, that it was bad when it was first read.
+        appears: the series exists only while (or after) it is bad: when it appears, it was good before.
+        found: report, as information, a value that is bad at the first reading.
     """
 
     names: tuple[str, ...]
@@ -139,10 +139,10 @@ _FIELDS: Final = frozenset(Rule.__dataclass_fields__) - {"kind_of_cause"} | {"cl
 
 
 def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
-    """One rule, in the words of the file.
+    """One rule, from an entry of the file.
 
     Raises:
-        RuleError: it means nothing.
+        RuleError: it is invalid.
     """
     unknown = sorted(entry.keys() - _FIELDS)
     if unknown:
@@ -157,7 +157,7 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
     if not entry.get("code") and not entry.get("code_from"):
         raise RuleError(f"{origin}: code or code_from is required")
     if len({name.startswith(DCGM) for name in entry["names"]}) > 1:
-        raise RuleError(f"{origin}: metrics of GPUs ({DCGM}...) and of nodes need rules of their own")
+        raise RuleError(f"{origin}: metrics of GPUs ({DCGM}...) and of nodes need separate rules")
     bad = [key for key in ("above", "below", "other_than", "bits") if key in entry]
     if (entry["event"] == "level") != (len(bad) == 1):
         raise RuleError(f"{origin}: one of above, below, other_than and bits is required: when a level is bad")

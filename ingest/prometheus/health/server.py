@@ -1,8 +1,7 @@
-"""Events of health from a server with Prometheus' HTTP API: raw readings, an interval at a time.
+"""Health events from a server with Prometheus' HTTP API: raw readings, an interval at a time.
 
-Averages hide what happened, so all readings are read, by the quickest transport that the server has, and are
-condensed while they come (`ingest.prometheus.health.condense`). A segment looks back as far as its events may depend
-on.
+Averages hide events, so all readings are read, by the fastest transport of the server, and are condensed while they
+arrive (`ingest.prometheus.health.condense`). A segment looks back as far as its events may depend on.
 """
 
 from __future__ import annotations
@@ -66,4 +65,4 @@ def read(
 
 
 READER: Final = SourceReader(SOURCE, lambda _: Condenser(builtin()).names, read)
-"""What went wrong with GPUs, memory, links, filesystems and nodes."""
+"""Faults of GPUs, memory, links, filesystems and nodes."""

@@ -1,6 +1,6 @@
-"""XIDs, the error codes of NVIDIA's driver: what each means, and when one happened.
+"""XIDs, the error codes of NVIDIA's driver: the meaning of each, and the detection of events.
 
-DCGM exports the *last* code as a gauge that keeps it until the driver is loaded anew, so an event is an edge: the
+DCGM exports the *last* code as a gauge that keeps it until the driver is reloaded, so an event is an edge: the
 value of a series becomes non-zero, or another. A repeat of the same code leaves no trace there; the exporter's counts
 by code (off by default) show it.
 """
@@ -25,17 +25,18 @@ Class = Literal["HW", "DRIVER", "APP", "INFO", "CONSEQUENCE", "WARN", "UNKNOWN"]
 Severity = Literal["critical", "warning", "info"]
 
 FIRST_SEEN: Final = "already there when first seen, so when it happened is unknown: "
-"""How `detail` begins for a code whose appearance was not observed."""
+"""Prefix of `detail` for a code whose appearance was not observed."""
 
 HIGHEST: Final = 1_000
 """Larger values are not codes."""
 
 ECHO_S: Final = 120
-"""Within so long two series with the same code report one event: each exporter reads and is scraped at its own times,
-seldom less often than once a minute."""
+"""Seconds within which two series with the same code report one event: each exporter has its own scrape times, at
+least
+about once a minute."""
 
 GONE_S: Final = 300
-"""A series that was not read for longer than that was gone; Prometheus' own limit."""
+"""Seconds without a reading after which a series is gone (Prometheus' own limit)."""
 
 _US: Final = 1_000_000
 
@@ -51,7 +52,7 @@ class Xid:
 
     @property
     def severity(self) -> Severity:
-        """Critical can explain that a job died; info alone never does."""
+        """Critical codes may end a job; info alone never does."""
         if self.kind in {"INFO", "APP", "CONSEQUENCE"}:
             return "info"
         return "critical" if self.kind in {"HW", "DRIVER"} and self.needs != _SEE_48 else "warning"
@@ -133,10 +134,9 @@ class XidReadings(NamedTuple):
 def events(readings: XidReadings, *, cluster: str, reported_before: datetime | None = None) -> pl.DataFrame:
     """HEALTH_EVENTS of a cluster, sorted; each (node, GPU, time, code) once.
 
-    An event is an edge within one series. What several series report of a GPU (two exporters, MIG instances, one per
-    job) within ECHO_S is one event, at the earliest time. Edges before `reported_before` only show which later ones
-    repeat
-    them: they are another load's.
+    An event is an edge within one series. Reports of several series of a GPU (two exporters, MIG instances, one per
+    job) within ECHO_S are one event, at the earliest time. Edges before `reported_before` belong to another load: they
+    only show which later ones repeat them.
     """
     edges = pl.concat([_gauge_edges(readings.gauge, readings.present), _count_edges(readings.counts, readings.present)])
     first = pl.col("first_seen")
@@ -184,11 +184,11 @@ def _gauge_edges(gauge: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
 
 
 _ABSENT: Final = (pl.col("present_from") >= pl.col("ts")).fill_null(value=True)
-"""Whether nothing was seen of the GPU before."""
+"""Whether the GPU had no reading before."""
 
 
 def _count_edges(counts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
-    """An increase is an event; a counter that restarted counts from 0, a window that moved on does not."""
+    """An increase is an event; a counter that restarted counts from 0, a count in a moving window does not."""
     value, before, others = pl.col("value"), pl.col("before"), pl.col("others")
     restarted = pl.col("name").str.ends_with("_TOTAL") & (value < before)
     code = pl.col("code").cast(pl.Int64, strict=False)
@@ -210,11 +210,10 @@ UNSEEN: Final = "unseen"
 def _runs(readings: pl.DataFrame, key: list[str], holds: Callable[[float, float], bool]) -> pl.DataFrame:
     """Intervals of a series with one value and no long gap, from `ts` to `until`, and `before`, the value before them.
 
-    When a series that begins, or was gone, got its value is unknown. `others` is the evidence of the other series of
-    the
-    GPU: KNOWN if a recent one of them has the value (a job began, and with it a series of its own, under an old code),
-    UNKNOWN if none has it (the job died of the code, and its series with it), UNSEEN if there is no other recent
-    series. Where the series itself shows it, `others` is null.
+    The time at which a new series, or one after a gap, got its value is unknown. `others` is the evidence of the other
+    series of the GPU: KNOWN if a recent one of them has the value (a new job began a new series under an old code),
+    UNKNOWN if none has it (the code ended the job, and its series with it), UNSEEN if there is no other recent series.
+    Where the series itself shows the time, `others` is null.
     """
     series = [*dict.fromkeys([*key, "name"]), "series"]
     value, ts = pl.col("value"), pl.col("ts")
@@ -251,9 +250,9 @@ def _others_state(runs: pl.DataFrame, key: list[str], holds: Callable[[float, fl
 
 @dataclass
 class _Others:
-    """The series of a place that were read before a moment: until when each kept its value, and which (microseconds).
+    """The series of a GPU that were read before a moment: the value of each, and the end of it (microseconds).
 
-    Those that begin or change in that moment are `coming`.
+    Those that begin or change at that moment are `coming`.
     """
 
     current: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -261,16 +260,16 @@ class _Others:
     moment: int = 0
 
     def move_to(self, moment: int) -> None:
-        """Take in what came before this moment."""
+        """Add the series before this moment."""
         if moment > self.moment:
             self.current |= self.coming
             self.coming, self.moment = {}, moment
 
     def lately(self, moment: int, itself: str) -> list[float]:
-        """Values of the series other than `itself` that were still there when the place was last read."""
+        """Values of the series other than `itself` that still existed at the last reading of the GPU."""
         last = {series: min(until, moment) for series, (until, _) in self.current.items()}
         newest = max(last.values(), default=0)
-        # What is too old now will be later: forget it, or many jobs one after another make this slow.
+        # Old values stay old: drop them, or many successive jobs make this slow.
         self.current = {
             series: value for series, value in self.current.items() if last[series] >= newest - GONE_S * _US
         }
@@ -295,10 +294,10 @@ def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def merge(stored: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """Events known before and new ones (both HEALTH_EVENTS of kind xid from SOURCE) as one list.
+    """Stored and new events (both HEALTH_EVENTS of kind xid from SOURCE) as one list.
 
-    One that was seen to happen beats one found there at the same time. A code found present adds nothing where the
-    same GPU had it before: then it is that one still, or the count of that one.
+    An event whose beginning was observed replaces one that was already present at the same time. A code already present
+    is dropped where the same GPU had it before: it is the same event, or the count of it.
     """
     found_present = pl.col("detail").str.starts_with(FIRST_SEEN)
     key = ["cluster", "node", "gpu"]

@@ -1,1 +1,1 @@
-"""Mappings: which metric of which exporter is which quantity, in TOML."""
+"""Mappings from metrics of exporters to quantities, in TOML."""

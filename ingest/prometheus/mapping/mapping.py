@@ -1,4 +1,4 @@
-"""Which exported metric fills which column or metric: data in `ingest/prometheus/mapping/*.toml`, read here.
+"""Mapping of exported metrics to columns and metrics: data in `ingest/prometheus/mapping/*.toml`, read here.
 
     [[metric]]
     name = "node_infiniband_port_data_received_bytes_total"
@@ -35,7 +35,7 @@ Table = Literal["gpu_samples", "node_samples", "cluster_samples"]
 Combine = Literal["max", "sum", "mean"]
 
 GPU_COLUMNS: Final = tuple(name for name in GPU_SAMPLES if name not in {"cluster", "node", "gpu", "ts", "interval_s"})
-"""What `gpu_samples` has a column for."""
+"""Columns of `gpu_samples`."""
 
 GPU_RATIOS: Final = frozenset({"gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active"})
 """Of these the ratios: at most 1 in our unit, and so at most 1 / `scale` in the exporter's, if `high` is not set."""
@@ -50,12 +50,12 @@ _LONGEST_PATTERN: Final = 2_000
 
 
 class MappingError(ValueError):
-    """An invalid entry of a mapping; the message names it, and what to write."""
+    """An invalid entry of a mapping; the message names it and the valid form."""
 
 
 @dataclass(frozen=True)
 class MappedMetric:
-    """One exported metric, and what it fills.
+    """One exported metric, and the column that it fills.
 
     Several exported names of one device (GPU) are the same quantity by several names: the largest counts.
 
@@ -64,19 +64,19 @@ class MappedMetric:
         table: the table it belongs to.
         column: column of `gpu_samples`; elsewhere the `metric` of the rows. A name that ends in `_per_s` is a rate.
         counter: it only grows, but for restarts; its rate per second is what is stored (of GPUs: where no gauge fills
-            the column). What is not is a gauge, whatever it is called.
-        scale: times the exported value (of counters: its increase) is in our base unit.
+            the column). Any other metric is a gauge, whatever its name.
+        scale: factor from the exported value (of counters: its increase) to our base unit.
         low: least plausible value, in the exporter's unit; of counters not examined.
         high: greatest plausible value, in the exporter's unit (of a GPU's counter: per second); null: any (of
             `GPU_RATIOS`: that of 1).
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
         where_not: labels and what their values must not match, likewise; a match of one of them leaves a series out.
         device: labels that, joined by `/`, name the device; none: the whole node (cluster).
-        device_pattern: regular expression whose first group is the device, searched in the labels' values; where it
-            is not found that stays as it is.
+        device_pattern: regular expression whose first group is the device, searched in the labels' values; without a
+            match the values are unchanged.
         device_as: the device itself, in place of labels.
         combine: how several series of one node (GPU) and device make one value; of GPUs: those of MIG instances.
-        one_minus: what is stored is 1 less the value (idle to busy).
+        one_minus: 1 minus the value is stored (idle to busy).
     """
 
     name: str
@@ -96,12 +96,12 @@ class MappedMetric:
 
     @property
     def fills(self) -> str:
-        """What it fills, in the words of an entry."""
+        """Its target, as in the key `fills` of an entry."""
         return f"{self.table}.{self.column}"
 
     @property
     def read_as(self) -> str:
-        """The column, and of a counter that it is one (`COUNTED`)."""
+        """The column, with the mark `COUNTED` for a counter."""
         return f"{self.column}{COUNTED}" if self.counter else self.column
 
     def matches(self, labels: Labels[str, str]) -> bool:
@@ -202,7 +202,7 @@ def _agreed(remaining: Sequence[MappedMetric], more: Sequence[MappedMetric], ori
     """Check new entries against each other and the existing ones.
 
     Raises:
-        MappingError: two are at odds.
+        MappingError: two contradict each other.
     """
     first_of: dict[object, int] = {}
     columns = {metric.name: metric.column for metric in remaining if metric.table == "gpu_samples"}
@@ -233,7 +233,7 @@ def parse_metric(entry: object, *, origin: str) -> MappedMetric:
     """An entry of a mapping.
 
     Raises:
-        MappingError: It is invalid; the message has where it is, what is wrong and what to write.
+        MappingError: It is invalid; the message has its place, the fault and the valid form.
     """
     if not isinstance(entry, dict):
         raise MappingError(f"{origin}: not a table; write [[prometheus.metric]] and its keys below")
@@ -261,28 +261,28 @@ def parse_metric(entry: object, *, origin: str) -> MappedMetric:
 
 
 class _WrongError(ValueError):
-    """What is wrong with the value of a key."""
+    """The value of a key is invalid."""
 
 
 def _together(metric: MappedMetric, entry: Labels[str, Any], where: str) -> None:
     """Check the keys of an entry together.
 
     Raises:
-        MappingError: they are at odds.
+        MappingError: they contradict each other.
     """
     of_gpus = metric.table == "gpu_samples"
     devices = [key for key in ("device", "device_as", "device_pattern") if entry.get(key)]
     if of_gpus and metric.column not in GPU_COLUMNS:
         raise MappingError(f"{where}: gpu_samples has no column {metric.column}; it has {', '.join(GPU_COLUMNS)}")
     if of_gpus and devices:
-        raise MappingError(f"{where}: {devices[0]} means nothing in gpu_samples, whose rows are of GPUs; leave it out")
+        raise MappingError(f"{where}: {devices[0]} has no use in gpu_samples, whose rows are of GPUs; leave it out")
     if metric.device_as and (metric.device or metric.device_pattern):
         raise MappingError(f"{where}: device_as is the device already; leave it or device and device_pattern out")
     if metric.device_pattern and not metric.device:
-        raise MappingError(f"{where}: device_pattern looks into the labels that device names, and there are none")
+        raise MappingError(f"{where}: device_pattern is applied to the labels in device, and there are none")
     examined = ("low",) if of_gpus else ("low", "high")
     if metric.counter and (limits := [key for key in examined if key in entry]):
-        raise MappingError(f"{where}: {limits[0]} is not looked at in counters; leave it out")
+        raise MappingError(f"{where}: {limits[0]} is not used for counters; leave it out")
     if metric.high is not None and metric.low >= metric.high:
         raise MappingError(f"{where}: low ({metric.low:g}) must be less than high ({metric.high:g})")
 
@@ -350,7 +350,7 @@ def _labels(value: object) -> tuple[str, ...]:
 
 
 def _pattern(value: object) -> str:
-    """A regular expression with the same meaning here and in the server: in Python's and RE2's (Rust's) engines."""
+    """A regular expression that is valid here and in the server: for Python's and for RE2's (Rust's) engine."""
     if not isinstance(value, str) or len(value) > _LONGEST_PATTERN:
         raise _WrongError(f"is {_shown(value)}")
     why = _no_pattern(value)
@@ -361,7 +361,7 @@ def _pattern(value: object) -> str:
 
 @cache
 def _no_pattern(text: str) -> str:
-    """Why a text is no regular expression; empty: it is one."""
+    """Reason why a text is no regular expression; empty: it is one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -370,7 +370,7 @@ def _no_pattern(text: str) -> str:
     except (re.error, OverflowError, RecursionError, Warning) as error:
         return f"is no regular expression: {error}"
     except ComputeError:
-        return "only Python understands, and no server"
+        return "Python supports, but no server"
     return ""
 
 
@@ -412,4 +412,4 @@ _KEYS: Final[dict[str, tuple[Callable[[object], Any], str]]] = {
     "combine": (_combine, f"write one of {', '.join(get_args(Combine))}"),
     "one_minus": (_flag, "write true or false"),
 }
-"""What an entry may contain: how it is checked, and what to write."""
+"""Keys of an entry: the check of each, and the valid form."""

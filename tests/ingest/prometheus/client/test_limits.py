@@ -217,7 +217,7 @@ def test_names_are_requested_in_halves_when_series_are_too_many() -> None:
 def test_metric_too_large_even_for_a_minute_is_reported() -> None:
     with (
         web(Metrics(VICTORIA_SERIES, metrics=0)) as there,
-        pytest.raises(ServerDownError, match="Even the smallest piece") as caught,
+        pytest.raises(ServerDownError, match="Even the smallest segment") as caught,
     ):
         server(there.url).readings('{__name__=~"a|b"}', since=at(T), until=at(T + 600), step=MINUTE)
     assert "increase -search.maxUniqueTimeseries" in str(caught.value)  # the reason stands behind the query

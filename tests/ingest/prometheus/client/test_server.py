@@ -375,7 +375,7 @@ def test_a_query_that_is_too_large_is_split_in_halves() -> None:
 def test_query_too_large_for_a_single_point_is_a_clear_error(status: int, output: str) -> None:
     body = json.dumps({"status": "error", "errorType": "execution", "error": output}).encode()
     with web(lambda *_: Answer(body, status=status)) as there:
-        with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
+        with pytest.raises(ServerDownError, match="Even the smallest segment is too large"):
             points(there.url, 600)
         assert len(there.questions) < 12
 
@@ -586,7 +586,7 @@ def test_server_that_drips_bytes_times_out(promised: int | None) -> None:
 def test_an_endless_response_is_split_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_http, "LARGEST_ANSWER", 3000)
     with web(lambda *_: matrix(*[({"gpu": str(n)}, [(T + 60.0, "1")]) for n in range(100)])) as there:
-        with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
+        with pytest.raises(ServerDownError, match="Even the smallest segment is too large"):
             points(there.url, 600)
         assert len(there.questions) > 1
 

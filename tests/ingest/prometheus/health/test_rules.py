@@ -82,7 +82,7 @@ def test_metric_with_share_rules_has_one_width() -> None:
         ({"event": "grow"}, "event is one of increase"),
         ({"severity": "bad"}, "severity one of critical, warning, info"),
         ({"code": ""}, "code or code_from is required"),
-        ({"names": ["DCGM_FI_X", "node_x"]}, "rules of their own"),
+        ({"names": ["DCGM_FI_X", "node_x"]}, "need separate rules"),
         ({"event": "level"}, "one of above, below, other_than and bits"),
         ({"above": 1}, "one of above, below, other_than and bits"),
         ({"event": "level", "above": 1, "bits": 2}, "one of above, below, other_than and bits"),

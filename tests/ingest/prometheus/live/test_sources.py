@@ -253,5 +253,5 @@ def test_doctor_lists_missing_exporters_and_what_they_would_give(tmp_path: Path)
         (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{there.url}"\nremote_read = false\n')
         done = trackside("doctor", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
     assert "ok   Node telemetry: 1 metric\n" in done.stdout
-    assert "-    not exported: Slurm exporters. What the scheduler itself counted" in done.stdout
+    assert "-    not exported: Slurm exporters. Counts by the scheduler itself" in done.stdout
     assert "-    not exported: Kubernetes names of nodes. " in done.stdout

@@ -373,7 +373,7 @@ def test_names_are_listed_once_by_table() -> None:
         ({**HEAD, "scale": 10**400}, "scale is 1000000"),
         ({**HEAD, "low": "0"}, "low is '0'; write a number"),
         ({**HEAD, "low": 5, "high": 5}, "low (5) must be less than high (5)"),
-        ({**HEAD, "counter": True, "high": 5}, "high is not looked at in counters; leave it out"),
+        ({**HEAD, "counter": True, "high": 5}, "high is not used for counters; leave it out"),
         ({**HEAD, "where": "READ"}, "where is 'READ'; write { LABEL = \"regular expression\" }"),
         ({**HEAD, "where": {"a-b": "x"}}, "where names the label 'a-b'; write"),
         ({**HEAD, "where": {"__name__": "x"}}, "where names the label '__name__'; write"),
@@ -381,7 +381,7 @@ def test_names_are_listed_once_by_table() -> None:
         ({**HEAD, "where": {"a": "("}}, "where (a) is '(', which is no regular expression: missing )"),
         (
             {**HEAD, "where_not": {"a": "(?=x)"}},
-            "where_not (a) is '(?=x)', which only Python understands, and no server",
+            "where_not (a) is '(?=x)', which Python supports, but no server",
         ),
         ({**HEAD, "where": {"a": "x" * 3000}}, "where (a) is 'xxxx"),
         ({**HEAD, "device": "mountpoint"}, 'device is \'mountpoint\'; write a list of labels: ["device", "port"]'),
@@ -391,16 +391,16 @@ def test_names_are_listed_once_by_table() -> None:
         ({**HEAD, "device": ["a"], "device_pattern": "x+"}, "device_pattern is 'x+', which has no group; write"),
         (
             {**HEAD, "device_pattern": "(x)"},
-            "device_pattern looks into the labels that device names, and there are none",
+            "device_pattern is applied to the labels in device, and there are none",
         ),
         ({**HEAD, "combine": "median"}, "combine is 'median'; write one of max, sum, mean"),
         ({**HEAD, "combine": ["max"]}, "combine is ['max']; write one of"),
         ({**HEAD, "one_minus": 1}, "one_minus is 1; write true or false"),
         (
             {"name": "x", "fills": "gpu_samples.power_w", "device": ["card"]},
-            "device means nothing in gpu_samples, whose rows are of GPUs; leave it out",
+            "device has no use in gpu_samples, whose rows are of GPUs; leave it out",
         ),
-        ({"name": "x", "fills": "gpu_samples.power_w", "counter": True, "low": 1}, "low is not looked at in counters"),
+        ({"name": "x", "fills": "gpu_samples.power_w", "counter": True, "low": 1}, "low is not used for counters"),
         ({"name": "x", "fills": "gpu_samples.memory_used_bytes"}, 'by "sum"; write combine = "sum"'),
         (
             {"name": "DCGM_FI_DEV_GPU_UTIL", "fills": "gpu_samples.sm_active"},
