@@ -1,1 +1,1 @@
-"""Determined.AI: which task had how many slots, and when, as its master exports it."""
+"""Determined.AI: slots of each task over time, as its master exports them."""

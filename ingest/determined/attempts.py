@@ -1,8 +1,8 @@
 """Attempts of Determined's tasks: each allocation is one.
 
-The export records how many slots a task had and when, and neither its nodes nor how it ended: nodes are unknown, and
-so is the state of what ended. Such attempts count in GPU-hours, and in no rate of failures. Where the pods of an
-allocation are loaded, too, they are the attempt (`ingest.kubernetes`), since they have both.
+The export has the slots and times of a task, but neither its nodes nor its outcome: nodes are unknown, and so are final
+states. Such attempts count in GPU-hours, and in no rate of failures. Where the pods of an allocation are loaded, too,
+they are the attempt (`ingest.kubernetes`), since they have both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OF_PODS: Final = "Task/"
 """Beginning of the column `gang` of its pods; the name of the task follows."""
 
 ENDED: Final = "UNKNOWN"
-"""State of ended tasks: the export does not record how they ended."""
+"""State of a finished attempt: the export has no outcome."""
 
 _ID: Final = r"^(.*)\.(\d{1,9})$"
 _JOB: Final = ("cluster", "job_id")

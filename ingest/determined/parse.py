@@ -26,7 +26,7 @@ ROWS: Final = columns_of("determined_allocations")
 KEY: Final = ("cluster", "allocation_id")
 NEEDED: Final = ("allocation_id", "slots", "start_time", "end_time")
 WORKLOADS: Final = ("kind", "labels", "seconds")
-"""Columns of the other export, /resources/allocation/raw, whose rows are parts of allocations."""
+"""Columns of the other export, /resources/allocation/raw, with rows for parts of allocations."""
 
 MOST_SLOTS: Final = 1_000_000
 _NONE: Final = frozenset({"", "0"})
@@ -75,7 +75,7 @@ def parse_allocations(data: bytes, *, origin: str, cluster: str) -> Parsed:
 
 
 def latest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Each allocation once: one that has an end is a later export than one that has none."""
+    """Each allocation once: a row with an end comes from a later export than one without."""
     ordered = rows.sort("ended_at", *[name for name in rows.columns if name != "ended_at"], nulls_last=False)
     return ordered.unique(KEY, keep="last", maintain_order=True).sort(KEY)
 
@@ -95,7 +95,7 @@ def _header(reader: Iterator[list[str]], origin: str) -> list[str]:
 
 
 def _rows(reader: Iterator[list[str]], refused: list[RefusedRow]) -> Iterator[list[str]]:
-    """Rows that are not blank, up to where the CSV breaks."""
+    """Rows that are not blank, up to the first damage of the CSV."""
     try:
         yield from (fields for fields in reader if fields)
     except csv.Error as error:

@@ -41,7 +41,7 @@ def ingest_files(
         files: names of files; `-` is standard input.
         cluster: their cluster; if None, the only one with accounting.
         now: stored as the time of loading; rows of later are refused.
-        progress: called with which file is being read, its number, and how many there are.
+        progress: called with the current file, its number, and the number of files.
 
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
@@ -73,7 +73,7 @@ def _write(writer: Writer, seen: pl.DataFrame) -> None:
 
 
 def derive(writer: Writer, cluster: str) -> None:
-    """Make attempts of all allocations of a cluster anew: those of which pods are known are attempts of the pods."""
+    """Derive attempts again from all allocations of a cluster: those with loaded pods are attempts of the pods."""
     key = pl.DataFrame({"cluster": [cluster]})
     allocations = writer.matching("determined_allocations", key, keys=["cluster"])
     attempts = attempts_of(allocations, writer.matching("pods", key, keys=["cluster"]))

@@ -1,1 +1,1 @@
-"""Kubernetes: pods and what controls them, and the attempts that follow."""
+"""Kubernetes: pods, their controllers, and the attempts that follow from them."""

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
-"""In place of the end of what still lasts."""
+"""Stands for the end of a pod that still runs."""
 
 
 def held_at_once(pods: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """When pods together held how many GPUs.
+    """Numbers of GPUs that pods held together over time.
 
     Args:
         pods: `by`, `begins`, `ends` (null: not yet), `n_gpus` (null: unknown).
-        by: the columns of what they are taken together for, such as their attempt and node.
+        by: columns to group by, such as attempt and node.
 
     Returns:
-        `by`, `started_at`, `ended_at` (null: not yet), `n_gpus` (null: that of a pod is unknown): a row for as long as
-        the number is the same, and none while there is no pod. Pods that all ended as they began have one row.
+        `by`, `started_at`, `ended_at` (null: not yet), `n_gpus` (null: that of a pod is unknown): a row for each period
+        with the same number, and none while there is no pod. Pods that all ended as they began have one row.
     """
     steps = _steps(pods, by, "begins").filter(pl.col("pods") > 0)
     others = pl.col("n_gpus").ne_missing(pl.col("n_gpus").shift(1))
@@ -46,7 +46,7 @@ def most_at_once(pods: pl.DataFrame, by: Sequence[str], begins: str) -> pl.DataF
     Args:
         pods: as of `held_at_once`.
         by: as there.
-        begins: the column of the times that they have them from.
+        begins: column of the times from which on they hold their GPUs.
     """
     steps = _steps(pods, by, begins).group_by(by).agg(most=pl.col("n_gpus").max())
     summed = (
@@ -61,7 +61,7 @@ def _sum() -> pl.Expr:
 
 
 def _steps(pods: pl.DataFrame, by: Sequence[str], begins: str) -> pl.DataFrame:
-    """How many `pods` there were from `at` to `until`, and their `n_gpus`."""
+    """Number of `pods` from `at` to `until`, and their `n_gpus`."""
     until = pl.col("ends").fill_null(FAR)
     lasting = pods.with_columns(_from=begins, _until=until).filter(pl.col("_from") < pl.col("_until"))
     one, gpus, unknown = pl.lit(1), pl.col("n_gpus").fill_null(0), pl.col("n_gpus").is_null().cast(pl.Int64)

@@ -1,4 +1,4 @@
-"""Attempts of workloads from their pods: what a scheduler of batch jobs would have accounted.
+"""Attempts of workloads from their pods, as a batch scheduler would have accounted them.
 
 A workload is the outermost object that controls pods: the TrainJob above a JobSet above Jobs, a step of an Argo
 Workflow, a pod that nothing (or only a ReplicaSet, StatefulSet or DaemonSet) controls. It is one job, and its pods are
@@ -7,15 +7,14 @@ within `TOGETHER_S` are one restart. Pods that live on across a restart hold the
 part of the time: every second of a pod is in exactly one attempt. With such pods it is the failure of the replaced ones
 that ends the attempt, which is before the replacements are created.
 
-A pod holds GPUs on its node from its assignment until its last container ends. One that a later list of its namespace
-lacks, or whose workload was over later, has ended unobserved: its end is its workload's, else the latest observation,
-which is marked as guessed. So is the end of one that is over and does not say since when (evicted, node lost): it is
-taken to be when it was last observed alive.
+A pod holds GPUs on its node from its assignment until its last container ends. A pod that a later list of its namespace
+lacks, or whose workload ended later, has ended unobserved: its end is its workload's, else the latest observation,
+which is marked as guessed. The end of a finished pod without a time (evicted, node lost) is marked as guessed, too: it
+is the last time at which the pod was observed alive.
 
 An attempt starts with its first pod that has GPUs, and has the nodes of those. Its GPUs are the most that its pods held
-at once: pods that come one after the other (a Job with less parallelism than completions) hold the same ones. Pods
-without any count in how it went on and ended, but for those that were gone before it (they fetch data or a model), or
-come after it.
+at once: successive pods (a Job with less parallelism than completions) hold the same ones. Pods without GPUs count for
+the course and the end of the attempt, except those that ended before it (they fetch data or a model) or come after it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ OF_EVICTION: Final = {
     "NodeFailures": "NODE_FAIL",
     "MaximumExecutionTimeExceeded": "TIMEOUT",
 }
-"""What Slurm would call evictions by Kueue, by their reason; all others are cancellations."""
+"""Slurm's states for evictions by Kueue, by their reason; all others are cancellations."""
 
 _JOB: Final = ("cluster", "job")
 _ATTEMPT: Final = ("cluster", "job", "attempt")
@@ -71,7 +70,7 @@ def attempts_of(
     remembered: pl.DataFrame = NOTHING_REMEMBERED,
     ends: pl.DataFrame = NO_ENDS,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The attempts of workloads that hold GPUs, and where they held them.
+    """The attempts of workloads that hold GPUs, and their placements.
 
     Args:
         pods: all pods of the workloads, `with_roots`.
@@ -95,7 +94,7 @@ def attempts_of(
 
 
 def jobs_of(pods: pl.DataFrame) -> pl.DataFrame:
-    """Which job the pods of an object belong to: `cluster`, `root_uid` (the outermost object, or a pod), `job_id`."""
+    """The job of the pods of an object: `cluster`, `root_uid` (the outermost object, or a pod), `job_id`."""
     named = pods.select("cluster", "root_uid", "uid", job_id=job_id())
     of_pods = named.select("cluster", "job_id", root_uid="uid")
     return pl.concat([named.select(of_pods.columns), of_pods]).unique(["cluster", "root_uid"], maintain_order=True)
@@ -111,7 +110,7 @@ def job_id() -> pl.Expr:
 
 
 def _of_gangs(pods: pl.DataFrame) -> pl.DataFrame:
-    """Pods that are work, of workloads of which one holds GPUs, or may."""
+    """Pods that are work, of workloads with at least one pod that holds GPUs, or may."""
     rows = pods.filter(pl.col("role") == WORK).with_columns(job=job_id())
     uses_gpus = (pl.col("n_gpus").fill_null(1) > 0).any().over(_JOB)
     return rows.filter(uses_gpus)
@@ -160,7 +159,7 @@ def _uses_gpus() -> pl.Expr:
 
 
 def _beside_gpus(held: pl.DataFrame) -> pl.DataFrame:
-    """Pods without those that were there only while no pod of their job with GPUs was: what prepares data or a model.
+    """Pods that overlap a pod of their job with GPUs; others only prepare data or a model.
 
     A pod lived beside one with GPUs if more of those were made before its end than had ended by its beginning.
     """
@@ -190,7 +189,7 @@ def _lasts() -> pl.Expr:
 
 
 def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
-    """Pods by attempt, with `begins` and `ends` of the part: those that live across a restart are in several.
+    """Pods by attempt, with `begins` and `ends` of each part: pods that live across a restart are in several.
 
     An eviction ends an attempt, too, whether or not the pods that come after it take the place of earlier ones.
     """
@@ -225,7 +224,7 @@ def _one_at_a_time() -> pl.Expr:
 
 
 def _since_evictions(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
-    """Pods with `round`: how often their job had been evicted before they were created."""
+    """Pods with `round`: number of evictions of their job before their creation."""
     rounds = orders.select("cluster", "job", "evicted_at", round=pl.int_range(1, pl.len() + 1).over(_JOB))
     joined = rows.sort("created_at").join_asof(
         rounds, left_on="created_at", right_on="evicted_at", by=list(_JOB), check_sortedness=False
@@ -239,7 +238,7 @@ def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     Pods that are replaced together are one restart, however often each of them was replaced before; a place in the gang
     that is taken twice is two.
 
-    One that follows an eviction was submitted by it: the job waits from then on. `evicted_for` is why one was evicted.
+    An attempt after an eviction was submitted by it: the job waits from then on. `evicted_for` is the reason.
     """
     first_of_round = (pl.col("round") > 0) & (pl.col("created_at") == pl.col("created_at").min().over(*_JOB, "round"))
     first_of_round &= pl.col("round") > pl.col("round").min().over(_JOB)
@@ -268,7 +267,7 @@ def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
 
 
 def _broken_before(restarts: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Restarts since the last failure of what they replace, where pods with GPUs live on: these train no longer."""
+    """Restarts dated back to the last failure of the replaced pods where pods with GPUs live on: they do not train."""
     next_made = pl.col("created_at").shift(-1).over(*_JOB, "slot", order_by="ordinal")
     pods = rows.filter(_uses_gpus()).select(*_JOB, "created_at", "held_from", "held_until", next_made=next_made)
     alive = (pl.col("held_from") < pl.col("broken")) & (pl.col("held_until") > pl.col("since")).fill_null(value=True)
@@ -321,7 +320,7 @@ def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
 
 
 def _summed(parts: pl.DataFrame) -> pl.DataFrame:
-    """A row an attempt: its pods together, and how the one ended that explains its end best."""
+    """One row per attempt: its pods combined, and the outcome of the pod that explains its end best."""
     rank = pl.col("state").replace_strict({name: place for place, name in enumerate(ENDED_BY)}, default=None)
     failed = rank.is_not_null() & ~pl.col("survives")
     rows = parts.with_columns(rank=pl.when(failed).then(rank))
@@ -350,7 +349,7 @@ def _summed(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _state() -> pl.Expr:
-    """The state of an attempt: by its pods, and of the last one by what its workload reports."""
+    """The state of an attempt: by its pods; that of the last attempt by its workload's status."""
     is_last = pl.col("attempt") == pl.col("attempt").max().over(_JOB)
     evicted = pl.when(_was_evicted()).then(
         pl.col("evicted_for").replace_strict(OF_EVICTION, default="CANCELLED", return_dtype=pl.String)
@@ -382,7 +381,7 @@ def _was_evicted() -> pl.Expr:
 
 
 def _scheduler() -> pl.Expr:
-    """What runs it, by the kind of its outermost object."""
+    """The scheduler of an attempt, by the kind of its outermost object."""
     kind = pl.col("root_kind")
     return (
         pl.when(kind.is_in(sorted(KUBEFLOW)))
@@ -396,7 +395,7 @@ def _scheduler() -> pl.Expr:
 
 
 def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `attempts`, of what `_summed` and `_attempts` put together."""
+    """Rows of `attempts`, from the results of `_summed` and `_attempts`."""
     ended = pl.col("ended_at")
     known = {
         "scheduler": _scheduler(),
@@ -421,8 +420,8 @@ def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `placements`: an attempt on a node for as long as it held as many GPUs there."""
-    number = pl.col("attempt").rank("dense").over(_JOB)  # there is no row of one that was over before it had begun
+    """Rows of `placements`: an attempt on a node, for each period with the same number of GPUs."""
+    number = pl.col("attempt").rank("dense").over(_JOB)  # an attempt that ended before it began has no row
     numbered = parts.with_columns(attempt=number.cast(pl.Int64))
     on_nodes = numbered.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null() & _uses_gpus())
     keys = attempts.sort("cluster", "job_id", "submitted_at").select(

@@ -1,8 +1,8 @@
-"""Pods that a job of Slurm stands for (slurm-bridge), and what goes wrong between the two.
+"""Pods with a placeholder job in Slurm (slurm-bridge), and faults between the two.
 
 Slurm's accounting has their GPUs, so they are no attempts of their own. But the placeholder may be gone while its pod
 lives: Slurm ended the job (also every job at once, as NODE_FAIL, after a reconfigure), and freed GPUs that are in use.
-From then on the pod's GPUs are its own. One that is Terminating and holds its job is just that: a job of Slurm.
+From then on the pod's GPUs are its own. A Terminating pod that still holds its job counts as a job of Slurm.
 
 Source: SlinkyProject/slurm-bridge, issues 16, 36, 43 and 49.
 """
@@ -23,7 +23,7 @@ OUTLIVES_S: Final = 300
 
 
 def bridged(pods: pl.DataFrame, jobs: pl.DataFrame, *, accounted: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Pods by whose GPUs Slurm's accounting has: a label alone takes none out of the ledger.
+    """Pods split by whether Slurm's accounting has their GPUs: a label alone takes no pod out of the ledger.
 
     Args:
         pods: rows of `pods`.

@@ -35,7 +35,7 @@ CLASS_OF_GPUS: Final = re.compile(r"(^|[.-])(v?gpu|mig)([.-]|$)")
 """The same for classes of devices: mig.nvidia.com is of the driver gpu.nvidia.com."""
 
 PARTITION_TYPE: Final = "amdgpu-partition"
-"""Type of AMD's devices that are partitions of a GPU; their names do not tell."""
+"""Type of AMD's devices that are partitions of a GPU; their names do not show it."""
 
 MIG_PARTS: Final = {0: 7, 5: 4, 9: 3, 14: 2, 15: 1, 19: 1, 20: 1}
 """Sevenths of a GPU by the number of its instance's profile: NVIDIA's driver calls a device gpu-0-mig-PROFILE-..."""
@@ -62,7 +62,7 @@ class ClaimRequest(Exactly):
 
 
 class DeviceClaim(msgspec.Struct):
-    """What is requested."""
+    """The requests of a claim."""
 
     requests: list[ClaimRequest] | None = None
 
@@ -79,7 +79,7 @@ class Allocated(msgspec.Struct):
 
 
 class Devices(msgspec.Struct):
-    """Which devices are allocated."""
+    """Results of the allocation: devices."""
 
     results: list[Allocated] | None = None
 
@@ -91,13 +91,13 @@ class Allocation(msgspec.Struct):
 
 
 class ClaimStatus(msgspec.Struct):
-    """How a claim stands."""
+    """Status of a claim."""
 
     allocation: Allocation | None = None
 
 
 class ClaimSpec(msgspec.Struct):
-    """What a claim is for."""
+    """Specification of a claim."""
 
     devices: DeviceClaim | None = None
 
@@ -118,7 +118,7 @@ class ResourcePool(msgspec.Struct):
 
 
 class Device(msgspec.Struct):
-    """A device of a slice: up to v1beta1 what it is like is in `basic`."""
+    """A device of a slice: up to v1beta1 its attributes are in `basic`."""
 
     name: str = ""
     attributes: dict[str, Any] | None = None
@@ -162,7 +162,7 @@ def claim_row(claim: ResourceClaim, *, cluster: str) -> dict[str, Any]:
 
 
 def pod_claim_rows(pod: KubernetesPod, *, cluster: str) -> list[dict[str, Any]]:
-    """Rows of `pod_claims`; `seen_at` is left to the caller. A claim of a template is named once it was made."""
+    """Rows of `pod_claims`; `seen_at` is left to the caller. A claim of a template has a name once it is created."""
     made = {one.name: one.resourceClaimName for one in pod.status.resourceClaimStatuses or ()}
     return [
         {
@@ -207,13 +207,13 @@ def _n_whole(devices: list[Device]) -> int:
 
 
 def _partition(device: Device) -> str:
-    """How the model of a GPU ends of which the device is a partition."""
+    """Suffix of the model of a GPU for its partitions."""
     profile = device.attribute("partitionProfile")  # none where the driver partitions GPUs when they are claimed
     return f"{PARTITION}{profile}" if profile and device.attribute("type") == PARTITION_TYPE else ""
 
 
 def _partitioned(whole: list[Device], devices: list[Device]) -> Decimal:
-    """GPUs of which only slices are offered. One that could be made of a GPU that is offered, too, is part of it."""
+    """GPUs that are offered as slices only. A possible slice of an offered GPU is part of that GPU."""
     offered = {device.attribute("uuid") for device in whole} | {device.name for device in whole}
     parents = {
         device.attribute("parentUUID") or device.name.partition("-mig-")[0] for device in devices if _is_mig(device)
@@ -222,7 +222,7 @@ def _partitioned(whole: list[Device], devices: list[Device]) -> Decimal:
 
 
 def _requested(requests: Iterable[ClaimRequest]) -> Decimal | None:
-    """GPUs that a claim requests; None: that depends on what there is."""
+    """GPUs that a claim requests; None: the number depends on the available devices."""
     return _sum(_of_request(one) for one in requests)
 
 
@@ -237,7 +237,7 @@ def _of_request(request: ClaimRequest) -> Decimal | None:
 
 
 def _of_device(one: Allocated) -> Decimal | None:
-    """GPUs of a device; None: a part that nothing tells."""
+    """GPUs of a device; None: a part of unknown size."""
     if not OF_GPUS.search(one.driver):
         return Decimal(0)
     if one.shareID or one.consumedCapacity:

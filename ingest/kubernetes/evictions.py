@@ -1,12 +1,12 @@
-"""Evictions by Kueue: which execution each ended, for whom, and when its pods were really gone.
+"""Evictions by Kueue: the execution that each ended, the preempting workload, and the actual end of its pods.
 
-An eviction is an order: quota is free again in Kueue's books at once, and the GPUs when the last pod has ended. The
-difference is what others wait for although the queue has room.
+An eviction is an order: quota is free again in Kueue at once, the GPUs when the last pod has ended. In between others
+wait although the queue has room.
 
-A Workload that was admitted again has no time of its last eviction, but may still have that it was a preemption. Such a
-preemption ended the execution before the new quota if a signal stopped pods of it: the order came before the first of
-these ends. Pods that had ended long before Kueue found the job inactive (Requeued) were not what it stopped. Such an
-eviction has no row of `evictions`, whose times are exact.
+A Workload that was admitted again no longer has the time of its last eviction, but may still record that it was a
+preemption. The preemption ended the execution before the new quota if a signal stopped pods of that: it came before the
+first of these ends. Kueue did not stop pods that had ended long before it found the job inactive (Requeued). Such an
+eviction has no row in `evictions`, whose times are exact.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ingest.tables import columns_of
 EVICTIONS: Final = columns_of("evictions")
 
 SAME_S: Final = "2s"
-"""Of one order, the conditions Evicted and Preempted begin at most so far apart."""
+"""Largest distance between the beginnings of the conditions Evicted and Preempted of one order."""
 
 INACTIVE_S: Final = 300
-"""Kueue requeues a job that it stopped at most so long after its last pod ended."""
+"""Longest time between the end of a stopped job's last pod and its requeue by Kueue."""
 
 STOPPED: Final = (137, 143)
-"""Exit statuses of containers that SIGKILL and SIGTERM ended."""
+"""Exit statuses of containers ended by SIGKILL and SIGTERM."""
 
 _UID: Final = ("cluster", "uid")
 _JOB: Final = ("cluster", "job")
@@ -35,7 +35,7 @@ _ATTEMPT: Final = ("cluster", "scheduler", "job_id", "submitted_at")
 
 
 def orders_of(queued: pl.DataFrame, conditions: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """Evictions that Kueue ordered, with the job that each is about.
+    """Evictions that Kueue ordered, with the job of each.
 
     Args:
         queued: rows of `kueue_workloads`.
@@ -90,14 +90,14 @@ def remembered_of(queued: pl.DataFrame, conditions: pl.DataFrame, workloads: pl.
 
 
 def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
-    """When preemptions came at the latest whose own time is unknown: `cluster`, `job`, `evicted_at`, `evicted_for`.
+    """Latest possible times of preemptions without a recorded time: `cluster`, `job`, `evicted_at`, `evicted_for`.
 
     Args:
         pods: all pods of jobs, with `job`, `held_from` and `held_until`.
         remembered: `cluster`, `job`, `reserved_at`, `requeued_at`: `remembered_of`, with the job of each.
 
     Returns:
-        No row of a preemption whose execution has no pod that a signal ended: its pods ended of themselves.
+        No row of a preemption whose execution has no pod ended by a signal: its pods ended by themselves.
     """
     # Pods of a group may be replaced before there is quota: they wait, gated, for a node.
     before = pods.join(remembered, on=_JOB).filter(pl.col("held_from") < pl.col("reserved_at"))
@@ -150,7 +150,7 @@ def evictions_of(
 
 
 def _jobs(queued: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """What each Workload queues: `root_uid`, `kind`, `name` and its queues."""
+    """The job of each Workload: `root_uid`, `kind`, `name` and its queues."""
     own = queued.select(
         *("cluster", "namespace", "queue", "cluster_queue", "owner_kind", "owner_name", "owner_uid"),
         workload_uid="uid",

@@ -1,4 +1,4 @@
-"""Pods that belong together although no object that is read controls them: groups are labels and annotations.
+"""Groups of pods without a common controller: they are labels and annotations.
 
 Source: Kueue, "Run plain pods" (labels pod-group-name and pod-group-pod-index); PodGroup of Volcano and of
 scheduler-plugins; NVIDIA/KAI-Scheduler (annotation pod-group-name); labels of LeaderWorkerSet; Determined (an
@@ -16,7 +16,7 @@ POD_GROUP: Final = "PodGroup"
 LEADER_WORKER_SET: Final = "LeaderWorkerSet"
 JOB_SET: Final = "JobSet"
 TASK: Final = "Task"
-"""Of Determined: what it runs; each of its allocations is an execution."""
+"""Kind of Determined's tasks; each allocation of one is an execution."""
 
 GROUPS: Final = (
     "kueue.x-k8s.io/pod-group-name",
@@ -33,7 +33,7 @@ JOB_SET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 """Label of a JobSet's pods. It deletes its Jobs at a restart and makes new ones; a later list lacks the old ones."""
 
 PLACE: Final = "kueue.x-k8s.io/pod-group-pod-index"
-"""Which pod of its group it is."""
+"""Labels with the index of a pod in its group."""
 
 ALLOCATION: Final = "determined"
 """Label of Determined's pods: the id of the allocation."""
@@ -45,10 +45,10 @@ class Gang(NamedTuple):
     """A group of pods.
 
     Attributes:
-        kind: what it is.
+        kind: kind of the group.
         name: its name within the namespace.
-        place: which of its pods one is; None: not recorded.
-        number: which execution of the group; None: not recorded.
+        place: index of the pod in the group; None: not recorded.
+        number: number of the group's execution; None: not recorded.
     """
 
     kind: str

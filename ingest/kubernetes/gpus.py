@@ -27,7 +27,7 @@ SHARED: Final = re.compile(
     r"^(nvidia\.com/(.*\.shared|gpumem(-percentage)?|gpucores|.*-\d+[ABCQ])|volcano\.sh/vgpu-.*|aliyun\.com/gpu-mem"
     r"|tencent\.com/vcuda-.*)$"
 )
-"""Resources of which several are one GPU, and how many is not in the pod: time slices and MPS, HAMi's and Volcano's
+"""Resources of which several are one GPU; the pod does not show how many: time slices and MPS, HAMi's and Volcano's
 vGPUs, gigabytes of Aliyun's, NVIDIA's vGPUs of virtual machines (`nvidia.com/NVIDIA_A40-48Q`)."""
 
 FRACTION: Final = "gpu-fraction"
@@ -71,7 +71,7 @@ def gpus_of_pod(spec: PodSpec) -> Decimal | None:
 
 
 def fraction_of(meta: Metadata) -> Decimal | None:
-    """GPUs that annotations request where no resource does; None: part of one, and nothing tells which.
+    """GPUs that annotations request where no resource does; None: a part of unknown size.
 
     Raises:
         QuantityError: a quantity is no number.

@@ -1,8 +1,8 @@
 """Containers that are restarted in place (restartPolicy OnFailure or Always): the pod stays, and its progress does not.
 
-A pod whose container was restarted is several executions behind each other on the same node, so the gang's attempt ends
-and the next begins, as if the pod had been replaced. The pod holds its GPUs meanwhile: the next execution has them from
-the end of the container on. Restarts of which no end was observed are only counted (`pods.restarts`).
+A pod with a restarted container is several successive executions on the same node, so the gang's attempt ends and the
+next begins, as if the pod had been replaced. The pod holds its GPUs meanwhile: the next execution has them from the end
+of the container on. Restarts without an observed end are only counted (`pods.restarts`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def executions(pods: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
         ends: rows of `container_ends`.
 
     Returns:
-        The same columns. Later executions have a uid of their own (`UID#1`). `restarts` is how often the pod had been
-        restarted before; what no end was observed of counts before the last execution.
+        The same columns. Later executions have a uid of their own (`UID#1`). `restarts` is the number of earlier
+        restarts of the pod; those without an observed end count before the last execution.
     """
     known = _restarts(pods, ends)
     if known.is_empty():

@@ -1,7 +1,7 @@
 """Kueue's Workloads as rows of `kueue_workloads` and `kueue_conditions`.
 
 A Workload stands for a job in a queue: quota is reserved for it, it is admitted, perhaps evicted, and queued again. Its
-conditions are overwritten in each round, so each is kept with the time since when it holds.
+conditions are overwritten in each round, so each is kept with the time at which it began to hold.
 
 Source: Kueue's API (kueue.x-k8s.io, Workload), and the message of its preemption: "Preempted to accommodate a workload
 (UID: ..., JobUID: ...) due to ...". When quota is reserved again, the conditions Evicted and Preempted hold no longer,
@@ -37,7 +37,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
 
 class PodTemplate(msgspec.Struct):
-    """What the pods of a set look like."""
+    """Template of the pods of a set."""
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
 
@@ -56,7 +56,7 @@ class ClassReference(msgspec.Struct):
 
 
 class KueueSpec(msgspec.Struct):
-    """What is queued."""
+    """Specification of a Workload."""
 
     queueName: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = None
@@ -66,25 +66,25 @@ class KueueSpec(msgspec.Struct):
 
 
 class Admission(msgspec.Struct):
-    """What admitted it."""
+    """Admission of a Workload."""
 
     clusterQueue: str | None = None
 
 
 class Evictions(msgspec.Struct):
-    """How often it was evicted for a reason."""
+    """Number of evictions for a reason."""
 
     count: Count = 0
 
 
 class SchedulingStats(msgspec.Struct):
-    """What Kueue counts."""
+    """Kueue's counts."""
 
     evictions: list[Evictions] | None = None
 
 
 class KueueStatus(msgspec.Struct):
-    """How it stands."""
+    """Status of a Workload."""
 
     conditions: list[Condition] | None = None
     admission: Admission | None = None
@@ -147,7 +147,7 @@ def times_of(workload: KueueWorkload) -> Iterable[datetime]:
 
 
 def _owner(meta: Metadata) -> OwnerReference | None:
-    """The job: what controls the Workload, else the first of what owns it (a group of pods)."""
+    """The job: the Workload's controller, else its first owner (a group of pods)."""
     return meta.controller() or next(iter(meta.ownerReferences or ()), None)
 
 
@@ -164,7 +164,7 @@ def is_preemption(condition: Condition) -> bool:
 
 
 def _preemptor(condition: Condition) -> dict[str, str | None]:
-    """Who it makes room for, or did until quota was reserved again, which only the message has."""
+    """The preempting workload, from the message; also of a preemption before quota was reserved again."""
     message = condition.message or ""
     match = PREEMPTOR.search(message) if condition.holds or message.startswith(ENDED) else None
     uids = match.groups() if match else (None, None)

@@ -1,4 +1,4 @@
-"""When objects of a namespace were listed last: what such a list lacks had gone."""
+"""Times of the last list of each namespace: objects missing in such a list are gone."""
 
 from __future__ import annotations
 

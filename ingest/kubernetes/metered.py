@@ -1,7 +1,7 @@
 """Pods of kube-state-metrics beside those of objects: each pod once, by its uid, the object first.
 
-Metrics have no labels of pods and no uids of owners. So a pod is in the job of the object of that name that was there
-when the pod was created, where one is known, and else in a job that is known by its name alone.
+Metrics have no labels of pods and no uids of owners. So a pod is in the job of the object of that name that existed
+when the pod was created, if one was loaded, and else in a job identified by its name alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def with_metered(
 
 
 def lists_with_metered(lists: pl.DataFrame, namespaces: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `object_lists`, with those that kube-state-metrics stands for."""
+    """Rows of `object_lists`, with those that follow from kube-state-metrics."""
     own = namespaces.select("cluster", "namespace", "seen_at", kind=pl.lit("Pod"))
     return pl.concat([lists, own.select(list(LISTS))])
 
@@ -90,7 +90,7 @@ def _as_pods(
 
 
 def _slot() -> pl.Expr:
-    """The place of a pod of an indexed Job: pods are called JOB-INDEX-RANDOM. Others have names that stay, or none."""
+    """The place of a pod of an indexed Job, named JOB-INDEX-RANDOM. Other pods have constant names, or no place."""
     rest = pl.col("name").str.strip_prefix(pl.concat_str("job_name", pl.lit("-")))
     index = rest.str.extract(r"^(\d+)-[a-z0-9]{5}$", 1)
     of_job = pl.concat_str("job_name", pl.lit("-"), index)

@@ -11,7 +11,7 @@ from ingest.kubernetes.sources import OBJECTS
 from ingest.tables import NODES
 
 GONE_S: Final = 300
-"""Seconds without a reading after which what a node was like is unknown."""
+"""Seconds without a reading after which the state of a node is unknown."""
 
 _NODE: Final = ["cluster", "node", "condition"]
 _WORDS: Final = {"down": "NotReady", "drained": "cordoned", "unknown": "not observed"}
@@ -20,7 +20,7 @@ _WORDS: Final = {"down": "NotReady", "drained": "cordoned", "unknown": "not obse
 def metered_states(states: pl.DataFrame) -> pl.DataFrame:
     """Rows of `node_states`: down while it was read as not ready, drained while cordoned, unknown between readings.
 
-    What ended did so by the first reading that says otherwise. What was read last lasts, unless others were read later.
+    A state ends at the first reading of another one. The last state lasts, unless other nodes were read later.
 
     Args:
         states: rows of `metered_node_states`.
@@ -50,11 +50,11 @@ def metered_states(states: pl.DataFrame) -> pl.DataFrame:
 
 
 def metered_inventory(metered: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `nodes` that kube-state-metrics stands for: of nodes that nothing else has an inventory of.
+    """Rows of `nodes` from kube-state-metrics, for nodes without another inventory.
 
     Args:
         metered: rows of `metered_nodes`.
-        nodes: rows of `nodes` that others made.
+        nodes: rows of `nodes` from other sources.
     """
     own = metered.rename({"created_at": "valid_from"}).with_columns(evidence=pl.lit("accounting"))
     made = own.join(nodes, on=["cluster", "node"], how="anti")

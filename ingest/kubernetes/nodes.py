@@ -1,4 +1,4 @@
-"""A node as a row of `nodes`: its GPUs, since it joined; and its conditions, of which its states follow.
+"""A node as a row of `nodes`: its GPUs, since it joined; and its conditions, from which its states follow.
 
 A node object has one inventory: a host that is replaced gets an object of its own, and with it another row.
 """
@@ -66,23 +66,23 @@ READY: Final = "Ready"
 UNSCHEDULABLE: Final = "Unschedulable"
 CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 SYSTEM_TAINTS: Final = ("node.kubernetes.io/", "nvidia.com/gpu")
-"""Taints of which Kubernetes itself makes the reason, or that every GPU node has."""
+"""Taints that Kubernetes itself sets, or that every GPU node has."""
 
 WELL: Final = re.compile(r"(Ready|Healthy|OK|Available)$")
-"""Conditions that say that something is well; most others say that something is wrong, or under way."""
+"""Conditions that report health; most others report a fault, or work in progress."""
 
 BUSY: Final = frozenset({"CWActive"})
-"""Conditions that say nothing of health: CoreWeave's, that a node has workloads."""
+"""Conditions unrelated to health: CoreWeave's, that a node has workloads."""
 
 ACTION: Final = re.compile(r"""recommended ?action["' ]*[:=]["' ]*(\w+)""", re.IGNORECASE)
 MARKS: Final = ("dgxc.nvidia.com/nvsentinel-state", "sunk.coreweave.com/drain")
-"""Labels and annotations that tell why a node was cordoned: NVSentinel's state of the repair, SUNK's drain reason."""
+"""Labels and annotations with the reason of a cordon: NVSentinel's state of the repair, SUNK's drain reason."""
 
 QUARANTINE: Final = "quarantineHealthEvent"
 """NVSentinel's annotation: the event as JSON, with the recommended action."""
 
 PLANNED: Final = r"^Maintenance(Planned|InProgress)\b"
-"""Conditions of Kubernetes' node life cycle (KEP-5683) that make a cordon a planned one."""
+"""Conditions of Kubernetes' node life cycle (KEP-5683) that mark a cordon as planned."""
 
 LONGEST_REASON: Final = 500
 
@@ -93,7 +93,7 @@ HEALTH_EVENTS: Final = columns_of("health_events")
 def node_row(node: KubernetesNode, *, cluster: str) -> dict[str, Any]:
     """The row; `last_seen_at` is left to the caller.
 
-    A node whose GPUs are shared, or whose device plugin is not there, has as many as its label says. Under MIG's
+    A node whose GPUs are shared, or that has no device plugin, has the number of GPUs in its label. Under MIG's
     strategy `single` each resource is a slice, and a partition where AMD's GPUs are partitioned.
 
     Raises:
@@ -145,7 +145,7 @@ def condition_rows(node: KubernetesNode, *, cluster: str) -> list[dict[str, Any]
 
 
 def _is_told(condition: NodeCondition) -> bool:
-    """Whether a condition says that something is wrong, or under way. Unknown ones say nothing."""
+    """Whether a condition reports a fault, or work in progress. One with status Unknown reports nothing."""
     is_well = WELL.search(condition.type) is not None
     return condition.type not in BUSY and condition.status == ("False" if is_well else "True")
 
@@ -156,7 +156,7 @@ def _words(condition: NodeCondition) -> str | None:
 
 
 def _why_cordoned(node: KubernetesNode, conditions: list[NodeCondition]) -> str | None:
-    """What tells why: conditions that hold, marks of what repairs nodes, and taints."""
+    """Reasons of a cordon: conditions that hold, marks of repair systems, and taints."""
     meta = node.metadata
     marks = [f"{name.partition('/')[2]}: {text}" for name in MARKS if (text := meta.label(name))]
     action = ACTION.search(meta.label(QUARANTINE) or "")
@@ -170,8 +170,8 @@ def _why_cordoned(node: KubernetesNode, conditions: list[NodeCondition]) -> str 
 def events_of(conditions: pl.DataFrame) -> pl.DataFrame:
     """Rows of `health_events`: conditions other than Ready and cordons, when each began to hold.
 
-    What a rule of `ingest/node_reasons.toml` knows to be a fault is a warning, all others are information. None is
-    critical: a job goes on under them.
+    A condition that matches a rule of `ingest/node_reasons.toml` for faults is a warning, all others are information.
+    None is critical: jobs continue under them.
 
     Args:
         conditions: rows of `node_conditions`, with Slurm's names of nodes that have some.
@@ -203,8 +203,8 @@ def events_of(conditions: pl.DataFrame) -> pl.DataFrame:
 def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
     """Rows of `node_states`: down while not ready, drained while cordoned, unknown where neither is observed.
 
-    A node that became ready again without an observation of the time before was not ready at its end, and it is unknown
-    since when. Of the end of a cordon nothing is recorded: it lasts until the first list of nodes without it.
+    A node that became ready again without an observation before was not ready until then; the beginning of that outage
+    is unknown. The end of a cordon is not recorded: it lasts until the first list of nodes without it.
 
     Args:
         conditions: rows of `node_conditions`.

@@ -1,7 +1,7 @@
-"""Kubernetes API objects out of JSON or YAML: lists, single objects, what a watch prints, several behind each other.
+"""Kubernetes API objects from JSON or YAML: lists, single objects, output of a watch, several in one file.
 
-Each object is decoded into the fields that are read; all others are passed over. An object that is damaged is refused
-by itself, with the place of the fault in it.
+Each object is decoded into the fields that are read; all others are ignored. A damaged object is refused alone, with
+the place of the fault in it.
 
 Source of the fields: the Kubernetes API reference, meta/v1 ObjectMeta, core/v1 Pod, and the Job-like kinds' JobStatus.
 """
@@ -31,7 +31,7 @@ USER_LABELS: Final = ("trackside.io/user", "kueue.x-k8s.io/submitter", "user", "
 
 
 class OwnerReference(msgspec.Struct):
-    """What an object belongs to; one of them controls it."""
+    """An owner of an object; one of the owners controls it."""
 
     kind: Name
     name: Name
@@ -54,14 +54,14 @@ class Metadata(msgspec.Struct):
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """When it was asked to end; the API server records when its grace period is over."""
+        """Time of the request to end; the API server records the end of the grace period."""
         if self.deletionTimestamp is None:
             return None
         grace = timedelta(seconds=self.deletionGracePeriodSeconds or 0)
         return max(self.deletionTimestamp - grace, self.creationTimestamp)
 
     def controller(self) -> OwnerReference | None:
-        """What controls the object; None: nothing does. Some operators do not say so of the only owner."""
+        """The controller of the object; None: none. Some operators do not mark the only owner as controller."""
         owners = self.ownerReferences or ()
         return next((owner for owner in owners if owner.controller), owners[0] if len(owners) == 1 else None)
 
@@ -75,7 +75,7 @@ class Metadata(msgspec.Struct):
 
 
 def identity(meta: Metadata, *, cluster: str) -> dict[str, Any]:
-    """The columns that rows of pods and of workloads share: which object it is, and whose."""
+    """The common columns of pods and workloads: identity and owner."""
     owner = meta.controller()
     return {
         "cluster": cluster,
@@ -92,7 +92,7 @@ def identity(meta: Metadata, *, cluster: str) -> dict[str, Any]:
 
 
 class Condition(msgspec.Struct):
-    """A condition of an object: whether it holds, and since when. Those of Volcano's jobs have no type."""
+    """A condition of an object: whether it holds, and its time. Those of Volcano's jobs have no type."""
 
     type: str = ""
     status: str = ""
@@ -107,7 +107,7 @@ class Condition(msgspec.Struct):
 
 
 class ContainerResources(msgspec.Struct):
-    """What a container may use, and what it is promised."""
+    """Limits and requests of a container."""
 
     limits: dict[str, str | int | float] | None = None
     requests: dict[str, str | int | float] | None = None
@@ -122,7 +122,7 @@ class Container(msgspec.Struct):
 
 
 class Terminated(msgspec.Struct):
-    """How a container ended."""
+    """The end of a container."""
 
     exitCode: int | None = None
     reason: str | None = None
@@ -130,7 +130,7 @@ class Terminated(msgspec.Struct):
 
 
 class Running(msgspec.Struct):
-    """Since when a container runs."""
+    """The start of a container."""
 
     startedAt: Moment | None = None
 
@@ -159,7 +159,7 @@ class PodClaim(msgspec.Struct):
 
 
 class PodSpec(msgspec.Struct):
-    """What a pod asks for, and its node."""
+    """Requests of a pod, and its node."""
 
     nodeName: str | None = None
     schedulerName: str | None = None
@@ -170,7 +170,7 @@ class PodSpec(msgspec.Struct):
 
 
 class PodStatus(msgspec.Struct):
-    """How a pod is."""
+    """Status of a pod."""
 
     phase: str = "Unknown"
     reason: str | None = None
@@ -190,7 +190,7 @@ class KubernetesPod(msgspec.Struct):
 
 
 class JobState(msgspec.Struct):
-    """How a job of Volcano is."""
+    """State of a job of Volcano."""
 
     phase: str | None = None
     reason: str | None = None
@@ -198,14 +198,14 @@ class JobState(msgspec.Struct):
 
 
 class PhaseTime(msgspec.Struct):
-    """When a virtual machine's instance reached a phase."""
+    """Time at which a virtual machine's instance reached a phase."""
 
     phase: str = ""
     phaseTransitionTimestamp: Moment | None = None
 
 
 class WorkloadStatus(msgspec.Struct):
-    """How a workload is, over all kinds.
+    """Status of a workload, for all kinds.
 
     Argo's and KubeVirt's have a phase, Volcano's a state, Ray's jobs a status of their own, the others conditions.
     """
@@ -229,27 +229,27 @@ class Workload(msgspec.Struct):
 
 
 class Taint(msgspec.Struct):
-    """What keeps pods off a node, and since when."""
+    """A taint, which keeps pods off a node, and its time."""
 
     key: str
     timeAdded: Moment | None = None
 
 
 class NodeSpec(msgspec.Struct):
-    """What is wanted of a node."""
+    """Specification of a node."""
 
     unschedulable: bool = False
     taints: list[Taint] | None = None
 
 
 class NodeCondition(Condition):
-    """A condition of a node, which says when it was last confirmed."""
+    """A condition of a node, with the time of its last confirmation."""
 
     lastHeartbeatTime: Moment | None = None
 
 
 class NodeStatus(msgspec.Struct):
-    """What a node has, and how it is."""
+    """Resources and conditions of a node."""
 
     capacity: dict[str, str | int | float] | None = None
     conditions: list[NodeCondition] | None = None
@@ -264,7 +264,7 @@ class KubernetesNode(msgspec.Struct):
 
 
 class ObjectKind(msgspec.Struct):
-    """An object of which only the kind is known yet, a list of them, or an event of a watch."""
+    """An object decoded only to its kind, a list of them, or an event of a watch."""
 
     kind: str = ""
     apiVersion: str = ""
@@ -282,7 +282,7 @@ class InputObject(msgspec.Struct):
         data: its text.
         removed: a watch reported that it was removed.
         listed: it came in a list: 1, or in one within so many others.
-        document: which text of the input it is of, from 1.
+        document: number of its text in the input, from 1.
     """
 
     kind: str
@@ -340,7 +340,7 @@ def objects_of(document: bytes) -> Iterator[InputObject | str]:
 
 
 def _of_yaml(data: bytes, origin: str) -> Iterator[InputObject | str]:
-    """Objects of YAML: what `kubectl get -o yaml` prints, with `--watch` as documents behind each other."""
+    """Objects of YAML: output of `kubectl get -o yaml`; with `--watch` one document each."""
     found = False
     try:
         for number, document in enumerate(documents(data, origin=origin), 1):
@@ -369,18 +369,18 @@ def _is_cut(document: dict[str, Any]) -> bool:
 
 
 def _cut_list(items: list[Any]) -> Iterator[InputObject | str]:
-    """The objects of a list that was cut, but the last, of which something is missing. It says nothing of others."""
+    """The objects of a list that was cut, without the last, incomplete one. It is not evidence of removals."""
     for item in items[:-1]:
         yield from _again(item)
     yield "the list is cut off in this object"
 
 
 _BETWEEN: Final = re.compile(r"[ \t\r\n,\x1e]*")
-"""What stands between the objects of a watch, of a list without its brackets, and of JSON text sequences."""
+"""Separators of the objects of a watch, of a list without its brackets, and of JSON text sequences."""
 
 
 def _one_after_the_other(text: bytes) -> Iterator[InputObject | str]:
-    """Objects behind each other, as a watch prints them; the last one may be cut."""
+    """Successive objects, as a watch prints them; the last one may be cut."""
     try:
         values = json_texts(text.decode("utf-8", "replace"), between=_BETWEEN)
         for number, (value, _) in enumerate(values, 1):
@@ -394,7 +394,7 @@ def _again(value: object) -> Iterator[InputObject | str]:
     try:
         data = msgspec.json.encode(value)
     except (ValueError, OverflowError, RecursionError) as error:  # half a character, a number without an end, nesting
-        yield shorten(f"no JSON that others read: {error}")
+        yield shorten(f"not valid JSON: {error}")
         return
     yield from _opened(data, "", removed=False)
 

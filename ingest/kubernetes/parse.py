@@ -69,7 +69,7 @@ COUNTED: Final = ("pods", "workloads", "nodes", "kueue_workloads", "resource_cla
 
 
 REMEMBERED: Final = timedelta(days=30)
-"""Pods and workloads that ended longer ago have been removed: what is left says nothing of the time before."""
+"""Pods and workloads that ended longer ago have been removed: the remaining ones do not show the time before."""
 
 _AS_LISTED: Final = object()
 """In place of the time of the observation, which is known at the end of the input."""
@@ -79,16 +79,16 @@ _Kind = TypeVar("_Kind")
 
 @dataclass
 class ObjectsRead:
-    """What an input holds: objects are added one by one, and only what is kept of them stays in memory.
+    """The rows of an input: objects are added one by one, and only their rows stay in memory.
 
     Attributes:
-        cluster: whose they are.
+        cluster: cluster of the objects.
         now: objects of later are refused.
         latest: time of the observation: the latest that one of them reports.
-        removed_at: when removals are observed; None: not known better than the objects report.
-        removed_undated: pods that were removed at a time that neither they nor the observer have.
-        began: when the work that it shows began: pods that hold GPUs, or may, and what Kueue holds back.
-        above: the latest time that the input has above what is read here; None: there is none.
+        removed_at: time at which removals are observed; None: only the objects' own times are known.
+        removed_undated: pods that were removed at an unknown time.
+        began: beginning of the work that it shows: pods that hold GPUs, or may, and jobs that Kueue holds back.
+        above: the latest time in the input before these objects; None: there is none.
     """
 
     cluster: str
@@ -115,7 +115,7 @@ class ObjectsRead:
     _first: dict[str, str] = field(default_factory=dict)
 
     def add(self, found: InputObject | str) -> None:
-        """Take in an object, or the reason why there is none."""
+        """Add an object, or the reason why there is none."""
         self.rows_read += 1
         if isinstance(found, str):
             self.rejects.append((found, b""))
@@ -144,7 +144,7 @@ class ObjectsRead:
         if row["state"] == "RUNNING":
             row["alive_at"] = _AS_LISTED if found.listed else max(times)
         deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
-        if found.removed and deleted is None:  # by force: nobody waited for it, and nobody wrote down when
+        if found.removed and deleted is None:  # forced deletion, without a recorded time
             deleted = max(filter(None, (self.latest, self.above)), default=None)
             self.removed_undated += 1
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
@@ -203,11 +203,11 @@ class ObjectsRead:
         """Date the observation: it is not before any of these times."""
         for time in times:
             if time > latest(self.now):
-                continue  # a clock that is wrong: its object is refused, and does not date the others
+                continue  # a wrong clock: its object is refused, and does not date the others
             self.latest = time if self.latest is None else max(self.latest, time)
 
     def covers_from(self) -> datetime | None:
-        """Since when the work is known: since the earliest that is shown, `REMEMBERED` before the observation at most.
+        """Beginning of the covered time: that of the earliest work shown, `REMEMBERED` before the observation at most.
 
         Nodes, and servers that run for months, are there long after pods that ended beside them were removed.
         """
@@ -237,7 +237,7 @@ class ObjectsRead:
         return pl.DataFrame(rows, schema=LISTS)
 
     def take(self, other: ObjectsRead) -> None:
-        """Add what is of the same observation."""
+        """Add the rows of the same observation."""
         for each in fields(self):
             mine, more = getattr(self, each.name), getattr(other, each.name)
             if isinstance(mine, list):
@@ -268,7 +268,7 @@ class ObjectsRead:
 
 
 def parsed_of(observations: Sequence[ObjectsRead], origin: str) -> Parsed:
-    """What an input holds, with an account of every object: each object once, as it was last seen."""
+    """The rows of an input, with an account of every object: each object once, as last observed."""
     frames = {name: _last_seen(name, [each.table(name) for each in observations]) for name in OBSERVED}
     ends = pl.DataFrame([row for each in observations for row in each.container_ends], schema=CONTAINER_ENDS)
     loaded = sum(frames[name].height for name in COUNTED)
@@ -294,7 +294,7 @@ def parsed_of(observations: Sequence[ObjectsRead], origin: str) -> Parsed:
 
 
 def _last_seen(name: str, observed: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of several observations as the last one has them; of two at one time, as the one that saw its end."""
+    """The last of several observations of each row; of two at one time, the one with its end."""
     key, seen, schema = OBSERVED[name]
     rows = pl.concat(observed)
     if len(observed) > 1:
@@ -303,7 +303,7 @@ def _last_seen(name: str, observed: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _observations(every: Iterable[InputObject | str], cluster: str, now: datetime) -> list[ObjectsRead]:
-    """What was read, by observations: another one begins with a list of what has been listed before.
+    """The objects by observations: a new one begins with a list of kinds and namespaces already listed.
 
     Lists of different kinds and namespaces, and single objects, are of one time.
     """
@@ -332,7 +332,7 @@ def _document_of() -> Callable[[InputObject | str], int]:
 
 
 def _decoded(data: bytes, kind: type[_Kind]) -> _Kind:
-    """An object of the API. The API leaves out what is empty; what others write may have null in its place.
+    """An object of the API. The API leaves out empty fields; other writers may have null in their place.
 
     Raises:
         msgspec.DecodeError: it is damaged.

@@ -1,4 +1,4 @@
-"""A pod as a row of `pods`: when it held its GPUs, and how it ended in Slurm's words.
+"""A pod as a row of `pods`: the time in which it held its GPUs, and its outcome in Slurm's words.
 
 Source of what reasons mean: the Kubernetes documentation, "Pod Lifecycle", "Disruptions" (condition DisruptionTarget)
 and "Node Shutdowns"; kubelet's and the scheduler's reasons by their names; Kueue's condition TerminationTarget of a pod
@@ -35,10 +35,10 @@ SLURM_NODE_LABELS: Final = {
 """Labels of pods that are Slurm nodes."""
 
 SLURM_JOB_LABELS: Final = ("scheduler.slinky.slurm.net/slurm-jobid", "slinky.slurm.net/slurm-jobid")
-"""Labels and annotations of pods that a Slurm job stands for (slurm-bridge)."""
+"""Labels and annotations of pods with a placeholder job in Slurm (slurm-bridge)."""
 
 SLURM_SCHEDULERS: Final = ("slurm-bridge-scheduler", "-slurm-scheduler")
-"""Ends of the names of schedulers that have Slurm place pods: slurm-bridge's and SUNK's."""
+"""Suffixes of the names of schedulers that let Slurm place pods: slurm-bridge's and SUNK's."""
 
 TRY: Final = re.compile(r"\(\d{1,9}\)$")
 """End of the name of a node of Argo that is a try of a step. Items of a step end otherwise: `fan(0:a)`."""
@@ -54,7 +54,7 @@ OF_DISRUPTION: Final = {
     "DeletionByPodGC": "NODE_FAIL",
     "TerminationByKubelet": "NODE_FAIL",
 }
-"""Why the system ended a pod, and what Slurm would call that."""
+"""Reasons for which the system ends a pod, with Slurm's state for each."""
 
 OF_REASON: Final = {
     "NodeLost": "NODE_FAIL",
@@ -105,7 +105,7 @@ def pod_row(pod: KubernetesPod, *, cluster: str) -> dict[str, Any]:
 
 
 def container_end_rows(pod: KubernetesPod, *, cluster: str) -> list[dict[str, Any]]:
-    """Rows of `container_ends`: what was started again in place. Of a pod with GPUs only containers that have some.
+    """Rows of `container_ends`: containers restarted in place. Of a pod with GPUs only containers that have some.
 
     Raises:
         QuantityError: its GPUs are no number.
@@ -134,7 +134,7 @@ def _counted(pod: KubernetesPod) -> list[ContainerStatus]:
 
 
 def times_of(pod: KubernetesPod) -> Iterable[datetime]:
-    """All times that the pod reports: the latest was not later than the observation."""
+    """All times that the pod reports: the observation is not before the latest of them."""
     yield pod.metadata.creationTimestamp
     if pod.metadata.deletion_requested:
         yield pod.metadata.deletion_requested
@@ -166,7 +166,7 @@ def _role(pod: KubernetesPod) -> str:
 
 
 def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
-    """Which of its workload's pods it is: a pod that replaces another has its slot."""
+    """Slot of the pod in its workload: a pod that replaces another has the same one."""
     labels = meta.labels or {}
     if labels.get("volcano.sh/job-name"):
         return meta.name  # a pod that replaces another has its name
@@ -200,7 +200,7 @@ def _ends(pod: KubernetesPod) -> list[Terminated]:
 
 
 def _ended(pod: KubernetesPod, ends: list[Terminated], conditions: dict[str, Condition]) -> datetime | None:
-    """When its last container ended; of a pod whose node went, when that was found out. None: not recorded."""
+    """End of its last container; for a pod on a lost node, the detection of the loss. None: not recorded."""
     if pod.status.phase not in {"Succeeded", "Failed"}:
         return None
     disrupted = conditions.get(DISRUPTED)

@@ -1,4 +1,4 @@
-"""States of nodes in parts, where their objects tell that a repair began in between.
+"""States of nodes in parts, where their objects show that a repair began in between.
 
 A cordon keeps only its last reason, and a node that is replaced keeps its name. So a cordon under a fault which becomes
 maintenance is unplanned until then, and a node that gets a new object while it is out of service is being replaced
@@ -32,7 +32,7 @@ def with_repairs(states: pl.DataFrame, conditions: pl.DataFrame, nodes: pl.DataF
 
 
 def _split(states: pl.DataFrame, cuts: pl.DataFrame) -> pl.DataFrame:
-    """States in two parts at `cut_at`: what each is then, `*_before` and `*_after`, comes with the cuts."""
+    """States in two parts at `cut_at`, with the values `*_before` and `*_after` of the cuts."""
     key = [*_NODE, "started_at", "state"]
     rows = states.join(cuts, on=key, how="left")
     whole = rows.filter(pl.col("cut_at").is_null())
@@ -43,7 +43,7 @@ def _split(states: pl.DataFrame, cuts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _maintenance(states: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
-    """Cordons for maintenance that began under a fault, and when the maintenance did."""
+    """Cordons for maintenance that began under a fault, with the beginning of the maintenance."""
     planned = states.filter((pl.col("state") == "drained") & pl.col("planned"))
     begun = conditions.filter(pl.col("condition").str.contains(PLANNED)).select(*_NODE, cut_at="since")
     at = planned.join(begun, on=_NODE).filter(_inside()).group_by(*_NODE, "started_at", "state")
@@ -71,7 +71,7 @@ def _faults(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _replacements(states: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """Outages in which a node got another object, and when."""
+    """Outages in which a node got another object, with the time of that."""
     objects = nodes.select(*_NODE, cut_at="valid_from").unique().sort(*_NODE, "cut_at")
     later = objects.filter(pl.int_range(pl.len()).over(_NODE) > 0)
     out = states.filter(pl.col("state").is_in(["down", "drained"])).join(later, on=_NODE).filter(_inside())

@@ -1,6 +1,6 @@
-"""GPUs of pods and nodes of which their own objects do not tell all: claims, slices, and resources that are parts.
+"""GPUs of pods and nodes that do not follow from their own objects alone: claims, slices, and parts of GPUs.
 
-A resource `nvidia.com/gpu` is a GPU unless the node says otherwise: under MIG's strategy `single` it is a slice, under
+A resource `nvidia.com/gpu` is a GPU unless the node's labels differ: under MIG's strategy `single` it is a slice, under
 time slicing (and MPS) one of several names of the same GPU. GPU feature discovery writes that into the node's model.
 `amd.com/gpu` is a partition where the label of AMD's node labeller names one; we write that into the model.
 
@@ -31,7 +31,7 @@ _GPUS: Final = columns_of("pods")["n_gpus"]
 
 
 def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
-    """Pods with the GPUs that they hold by all that is known.
+    """Pods with the GPUs that they hold, from all loaded objects.
 
     Args:
         pods: rows of `pods`.
@@ -42,7 +42,7 @@ def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, cl
     own = _by_nodes(pods, nodes, _ANY)
     claiming = own["n_gpus"].is_null()
     claimed = _with_claims(own, named, claims)
-    # Names of AMD's devices do not tell that they are partitions, as those of MIG's do.
+    # Names of AMD's devices do not show that they are partitions, unlike MIG's.
     parts = _by_nodes(claimed, nodes, PARTITION)["n_gpus"]
     return claimed.with_columns(n_gpus=pl.when(claiming).then(parts).otherwise("n_gpus"))
 
@@ -56,7 +56,7 @@ def requested(queued: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
 def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame, which: str) -> pl.DataFrame:
     """Pods whose resources are slices on their nodes, or names that several pods have for one GPU.
 
-    One that waits for a node requests slices where all nodes with GPUs have the same ones.
+    A pod that waits for a node requests slices where all nodes with GPUs have the same ones.
 
     Args:
         pods: rows of `pods`.
@@ -83,7 +83,7 @@ def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame, which: str) -> pl.DataFra
 
 
 def _everywhere(of_nodes: pl.DataFrame) -> pl.DataFrame:
-    """Which part of a GPU a resource is on whichever node a pod gets: `wherever`, of clusters where that is one."""
+    """Part of a GPU that a resource is on every node (`wherever`), for clusters where it is the same."""
     shares = of_nodes.group_by("cluster").agg(
         wherever=pl.col("share").first(), same=(pl.col("share").n_unique() == 1) & pl.col("share").is_not_null().all()
     )
@@ -110,7 +110,7 @@ def _with_claims(pods: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) 
 
 
 def _holders_at_once(holders: pl.DataFrame) -> pl.DataFrame:
-    """How many pods hold the claim of each at one time with it, itself among them."""
+    """Number of pods that hold the claim of each at the same time, with itself."""
     many = holders.filter(pl.len().over(_CLAIM) > 1)
     others = many.select(*_CLAIM, other="uid", other_begin="begin", other_end="end")
     meet = (pl.col("other_begin") < pl.col("end")) & (pl.col("begin") < pl.col("other_end"))

@@ -32,10 +32,10 @@ SOURCES: Final = (
         schedulers=SCHEDULERS,
         files="kubectl get ... -o json or -o yaml, and with --watch --output-watch-events",
         command="",
-        gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",
-        when_empty="does the list hold pods? Nothing else records which GPUs were held.",
+        gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts and outcomes; one owner tree is one run.",
+        when_empty="does the list hold pods? Only these show which GPUs were held.",
         names_cluster=False,
-        skips="objects that hold no GPUs and give none",
+        skips="objects without GPUs",
     ),
 )
 
@@ -50,10 +50,10 @@ FOLDER: Final = SourceFolder(
     epilog="""\
   kubectl get nodes,pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
 
-Pods that end are removed after a while: load lists often, or what a watch prints:
+Pods that end are removed after a while: load lists often, or the output of a watch:
 
   kubectl get pods -A --watch --output-watch-events -o json
 
-Live, without files: --kubeconfig FILE, or --in-cluster in a pod; --rbac prints the role that it needs.""",
+Live, without files: --kubeconfig FILE, or --in-cluster in a pod; --rbac prints the required role.""",
     manual="sources/kubernetes",
 )

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 UNNAMED: Final = "Kubernetes objects name"
-"""Begins what is said where it is not known whose objects these are."""
+"""Beginning of the message where the cluster of the objects is unknown."""
 
 TABLES: Final = (
     *("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions"),
     *("container_ends", "metered_pods", "metered_namespaces"),
     *("nodes", "pod_claims", "resource_claims", "resource_slices", "metered_node_states", "metered_nodes"),
 )
-"""What attempts, states of nodes and evictions follow from."""
+"""Tables from which attempts, states of nodes and evictions follow."""
 
 
 def ingest_files(
@@ -62,7 +62,7 @@ def ingest_files(
         files: names of files; `-` is standard input.
         cluster: their cluster; if None, the only one with accounting.
         now: stored as the time of loading; objects of later are refused.
-        progress: called with which file is being read, its number, and how many there are.
+        progress: called with the current file, its number, and the number of files.
 
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
@@ -86,12 +86,12 @@ def _load(writer: Writer, name: str, cluster: str, *, now: datetime) -> Parsed:
 def write_parsed(
     writer: Writer, parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str, now: datetime
 ) -> Parsed:
-    """Objects, what follows from them, and the account of their load. Call it within a transaction.
+    """Write objects, the rows derived from them, and the account of their load. Call it within a transaction.
 
     Args:
         writer: the warehouse.
         parsed: the objects.
-        cluster: whose they are.
+        cluster: cluster of the objects.
         request: what was requested.
         digest: of the input.
         now: stored as the time of loading.
@@ -111,7 +111,7 @@ def write_parsed(
 
 
 def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequence[str], seen_at: str) -> None:
-    """Keep the latest observation of each object; a removal that a watch reported is kept, whatever comes later."""
+    """Keep the latest observation of each object; a removal reported by a watch is final."""
     if seen.is_empty():
         return
     existing = writer.matching(table, seen, keys=key).select(seen.columns)
@@ -122,7 +122,7 @@ def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequen
 
 
 def derive(writer: Writer, cluster: str) -> None:
-    """Make attempts, and states of nodes, of all objects of a cluster anew, by what is known of Slurm by now.
+    """Derive attempts, and states of nodes, again from all objects of a cluster and the loaded data of Slurm.
 
     Slurm's accounting and inventory may be loaded after the objects: `compute` derives once more.
     """
@@ -185,7 +185,7 @@ def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placem
 
 
 def _without_slurm_jobs(writer: Writer, cluster: str, pods: pl.DataFrame) -> pl.DataFrame:
-    """Pods whose GPUs Slurm's accounting does not have under a job; those that outlived theirs are noted."""
+    """Pods whose GPUs are under no job of Slurm's accounting; those that outlived their job are recorded."""
     key = pl.DataFrame({"cluster": [cluster]})
     writer.delete("outlived_jobs", key)
     claimed = pods.filter(pl.col("role") == SLURM_JOB)

@@ -25,8 +25,8 @@ def waiting_of(
 ) -> pl.DataFrame:
     """Attempts that wait without pods.
 
-    A job waits since it was created, after an eviction since that. It stops when its pods are created, and when its
-    Workload is gone: one that a later list lacks was cancelled, at the latest observation, which is marked as guessed.
+    A job waits from its creation or its last eviction on, until its pods are created or its Workload is gone. A
+    Workload that a later list lacks was cancelled, at the latest observation, which is marked as guessed.
 
     Args:
         queued: rows of `kueue_workloads`.
@@ -59,7 +59,7 @@ def _waiting(queued: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(waits: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """What `as_attempts` needs."""
+    """Input rows of `as_attempts`."""
     roots = workloads.select(
         "cluster",
         root_uid="uid",

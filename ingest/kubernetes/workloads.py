@@ -1,4 +1,4 @@
-"""Objects that control pods as rows of `workloads`: what controls them in turn, and how they ended."""
+"""Objects that control pods as rows of `workloads`: their own controllers, and their outcome."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ OF_PHASE: Final = {
     "STOPPED": "CANCELLED",
     "PENDING": "PENDING",
 }
-"""Argo's, Volcano's and KubeVirt's phases, and what Ray calls the status of a job."""
+"""Argo's, Volcano's and KubeVirt's phases, and Ray's statuses of a job."""
 
 DEEPEST: Final = 5
-"""Owners above each other that are followed."""
+"""Most levels of owners that are followed."""
 
 
 def workload_row(workload: Workload, *, cluster: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         pods: rows of `pods`.
-        workloads: rows of `workloads`. Where an owner is not among them, the chain ends at what its object records.
+        workloads: rows of `workloads`. Where an owner is not among them, the chain ends with the reference to it.
 
     Pods of a group (`gang`) that no such object controls belong to the group. It has a uid only where its object is
     among the workloads.
@@ -89,7 +89,7 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_places_by_order(rows: pl.DataFrame) -> pl.DataFrame:
-    """Pods whose names end at random, by their order in what controls them, if that is made anew at each execution.
+    """Pods with random names, by their order in a controller that is created again for each execution.
 
     A RayJob that is tried again gets another cluster, and a virtual machine that boots again another instance. Pods of
     one instance that follow each other are a machine that moved, not one that booted.
@@ -112,10 +112,10 @@ def _climbed(rows: pl.DataFrame, above: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_job_sets(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """Pods of a Job of which nothing is known, under the JobSet that their label names.
+    """Pods of a Job that was not loaded, under the JobSet that their label names.
 
     A JobSet deletes its Jobs at a restart and makes new ones, so that no list has the old ones any more. Of several
-    JobSets of one name it is the latest that was there before the pod; one that is not known has no uid.
+    JobSets of one name it is the latest that existed before the pod; one that was not loaded has no uid.
     """
     orphan = (pl.col("root_kind") == "Job") & pl.col("gang").str.starts_with(f"{JOB_SET}/").fill_null(value=False)
     if not rows.select(orphan.any()).item():
@@ -141,7 +141,7 @@ def _with_job_sets(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
 
 
 def _job_sets(workloads: pl.DataFrame) -> pl.DataFrame:
-    """JobSets with when each was made; of one that only its Jobs name that is unknown, and the earliest there is."""
+    """JobSets with their creation times; one named by its Jobs only has none and sorts first."""
     names = ["cluster", "namespace", "set_name", "set_uid"]
     known = workloads.filter(pl.col("kind") == JOB_SET).select(
         "cluster", "namespace", set_name="name", set_uid="uid", since="created_at"

@@ -1,7 +1,7 @@
-"""What changed at an API server since the last reading: the events since then, and a complete list that ends them.
+"""Changes at an API server since the last reading: the events since then, followed by a complete list.
 
-Events alone would miss what was removed while the server forgot (410 Gone), and a list alone what came and went
-between two readings. Together, nothing is missed while the server remembers; what it has forgotten is reported.
+Events alone would miss objects removed in a gap of the server's history (410 Gone), and a list alone those that came
+and went between two readings. Together they are complete while the server keeps its history; a gap is reported.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class _WatchEvent(msgspec.Struct):
 
 @dataclass
 class Position:
-    """Up to where a kind was read.
+    """Position up to which a kind was read.
 
     Attributes:
         version: the server's resource version; empty: nothing yet.
-        gone: the server had forgotten what came after it: events are missing.
+        gone: the server no longer had the events after it: some are missing.
         at: the server's time of the last list.
     """
 
@@ -63,7 +63,7 @@ class Position:
 def events_since(
     client: KubernetesClient, resource: Resource, position: Position, *, seconds: float
 ) -> Iterator[InputObject | str]:
-    """What a watch reports from a position on, which moves with it.
+    """Events of a watch from a position on, which moves with it.
 
     Raises:
         ForbiddenError: we may not watch it.
@@ -97,8 +97,8 @@ def complete_list(
 ) -> Iterator[InputObject | str]:
     """All objects of a kind, page by page; the position is that of the list afterwards.
 
-    Where the server forgets a list between two of its pages, the list is read again, at once: objects that come twice
-    are the same ones.
+    Where the server drops a list between two of its pages, the list is read again at once: objects that occur twice are
+    the same ones.
 
     Raises:
         ForbiddenError: we may not list it.

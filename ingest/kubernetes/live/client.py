@@ -41,17 +41,17 @@ FORBIDDEN: Final = 403
 MISSING: Final = 404
 
 READY: Final = "/readyz"
-"""What a server answers with 200 once it has read its roles; every account may ask for it."""
+"""Path that a server answers with 200 once it has read its roles; every account may request it."""
 
 STARTING: Final = frozenset({FORBIDDEN, 500, 503})
-"""Statuses of `READY` of a server that starts: until it has read its roles, it lets nobody do anything."""
+"""Statuses of `READY` of a starting server: until it has read its roles, it refuses every request."""
 
 START_S: Final = 60.0
-"""Seconds for which a client believes that a server starts; one that hides `READY` looks like that for ever."""
+"""Seconds for which a server is assumed to be starting; one that hides `READY` would look so for ever."""
 
 
 class GoneError(Exception):
-    """The server no longer has the resource version: what happened since is lost, and the list is to be read again."""
+    """The server no longer has the resource version: later events are lost, and the list has to be read again."""
 
 
 class ForbiddenError(Exception):
@@ -115,8 +115,7 @@ class KubernetesClient:
     def watch(self, path: str, version: str, *, seconds: float) -> Iterator[bytes]:
         """Events since a version, each as text, until the server ends the watch, or it breaks.
 
-        A watch that breaks says nothing of what came after its last event, so that is nothing to report: who goes on
-        from that event misses none.
+        A broken watch is no error: a new one that continues from the last event misses none.
 
         Raises:
             GoneError: the version is no longer there.
@@ -155,7 +154,7 @@ class KubernetesClient:
             raise self._fault(answer)
 
     def _starts(self) -> bool:
-        """Whether a server that refuses us may still be starting, and then refuses everybody."""
+        """Whether a server that refuses us may still be starting, when it refuses all accounts."""
         if self._believed_until is not None and time.monotonic() > self._believed_until:
             return False
         with self._send(READY, {}, self._timeout_s) as answer:
@@ -194,7 +193,7 @@ class KubernetesClient:
 
 
 def _context(login: ApiServer) -> ssl.SSLContext:
-    """Settings of TLS. A certificate of our own has to be in a file for a moment: one that nobody else may read.
+    """Settings of TLS. A certificate of our own has to be in a file for a moment, readable by its owner only.
 
     Raises:
         OptionError: a certificate or key of the kubeconfig is none.
@@ -210,7 +209,7 @@ def _context_of(login: ApiServer) -> ssl.SSLContext:
     authority = login.authority.decode("ascii", "replace") if login.authority else None
     context = ssl.create_default_context(cadata=authority)
     if login.authority:
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # authorities of clusters lack what Python 3.13 insists on
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 requires more than clusters have
     if not login.verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if login.certificate:
@@ -254,7 +253,7 @@ class _ApiStatus(msgspec.Struct):
 
 
 def _message(answer: requests.Response) -> str:
-    """What the server says about an error."""
+    """The server's message about an error."""
     try:
         return msgspec.json.decode(answer.content[:CHUNK], type=_ApiStatus).message or answer.reason
     except (msgspec.DecodeError, requests.RequestException, OSError):

@@ -1,7 +1,7 @@
-"""Watching between two readings: `serve` reads every some minutes, and a busy API server forgets sooner.
+"""Watches between two readings: `serve` reads every few minutes, and a busy API server drops its history sooner.
 
 A thread for each kind holds a watch open and keeps its events until the next reading takes them. They are in memory
-only: after a crash, the next reading goes on from the position that is stored, as far as the server remembers.
+only: after a crash, the next reading continues from the stored position, as far as the server's history reaches.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PAUSE_S: Final = 1.0
 
 @dataclass
 class Followed:
-    """What a kind's watch has reported since the last reading.
+    """Events of a kind's watch since the last reading.
 
     Attributes:
-        position: up to where.
+        position: end of the events.
         lines: events as text, in their order.
         size: their bytes.
     """
@@ -71,7 +71,7 @@ class Follower:
         self._threads[resource.name].start()
 
     def kept(self, resource: Resource) -> Followed | None:
-        """What was reported since the last reading that was stored; None: no watch was held."""
+        """Events since the last stored reading; None: no watch was held."""
         with self._lock:
             followed = self._followed.get(resource.name)
             if followed is None:
@@ -81,7 +81,7 @@ class Follower:
             return self._reading[resource.name]
 
     def stored(self) -> None:
-        """The reading is stored: what was handed out for it need not be kept. Without this, it is handed out again."""
+        """Drop the events of a stored reading. Without this call they are returned again."""
         with self._lock:
             for name, reading in self._reading.items():
                 followed = self._followed[name]
@@ -99,7 +99,7 @@ class Follower:
                 client.close()
 
     def _run(self, resource: Resource) -> None:
-        """Watch a kind until the server has forgotten what came next, refuses, or everything stops."""
+        """Watch a kind until the server no longer has the next events, refuses, or `stop` is called."""
         followed = self._followed[resource.name]
         try:
             client = self._connect()
@@ -109,7 +109,7 @@ class Follower:
                 self._watch(client, resource, followed)
                 self._stop.wait(PAUSE_S)
         except (ForbiddenError, OptionError, msgspec.DecodeError):
-            followed.position.gone = True  # the next reading says why
+            followed.position.gone = True  # the next reading reports why
 
     def _watch(self, client: KubernetesClient, resource: Resource, followed: Followed) -> None:
         position = Position(followed.position.version)
@@ -123,6 +123,6 @@ class Follower:
                 if self._stop.is_set() or followed.position.gone:
                     return
         except SourceError:
-            return  # it is tried again, and each reading reports what is wrong
+            return  # it is tried again, and each reading reports the error
         with self._lock:
             followed.position.version, followed.position.gone = position.version, position.gone

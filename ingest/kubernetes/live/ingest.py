@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 VERSIONS: Final = columns_of("object_versions")
 VERSION_KEY: Final = ("cluster", "server", "resource")
-NO_PODS: Final = "trackside ingest kubernetes --rbac prints the role that it needs: kubectl apply -f - makes it."
+NO_PODS: Final = "trackside ingest kubernetes --rbac prints the required role: kubectl apply -f - creates it."
 LISTED: Final = frozenset({"Node", "Pod", "Workload"})
-"""Kinds of which a list says what is gone."""
+"""Kinds whose lists show removed objects."""
 
 
 def login_of(settings: Kubernetes) -> ApiServer:
-    """Whom we are at which server, by the configuration.
+    """The configured server and credentials.
 
     Raises:
         OptionError: none is configured, or its kubeconfig cannot be used.
@@ -77,18 +77,18 @@ def ingest_live(
     progress: Callable[[str, int, int], None],
     follower: Follower | None = None,
 ) -> list[LoadReport]:
-    """Read every kind that the server has and that we may read: events since the last reading, then a list.
+    """Read every kind that the server has and permits: events since the last reading, then a list.
 
     Args:
         writer: the warehouse.
-        settings: which server, as whom, and how.
+        settings: server, credentials and limits.
         cluster: its name; if None, the only one with accounting.
         now: stored as the time of loading; objects of later are refused.
-        progress: called with which kind is being read, its number, and how many there are.
-        follower: holds watches open between this reading and the next, and has what came since the last.
+        progress: called with the current kind, its number, and the number of kinds.
+        follower: holds watches open between two readings, and has the events since the last one.
 
     Returns:
-        One report. What was not read to the end leaves nothing behind.
+        One report. An incomplete reading leaves nothing behind.
     """
     with closing(connected(settings)) as client:
         try:
@@ -98,7 +98,7 @@ def ingest_live(
             error = ServerDownError(client.url, "is no API server of Kubernetes", "Is its address right?")
             return [LoadReport(client.url, error=error)]
         except ForbiddenError as refusal:
-            error = ServerDownError(client.url, f"does not let us see which kinds it has: {refusal}", NO_PODS)
+            error = ServerDownError(client.url, f"refuses the list of its kinds: {refusal}", NO_PODS)
             return [LoadReport(client.url, error=error)]
         except SourceError as error:
             return [LoadReport(client.url, error=error)]
@@ -150,7 +150,7 @@ class _ServerIngest:
                 self.objects.add(found)
         except ForbiddenError:
             if resource.plural == "pods":
-                raise ServerDownError(self.client.url, "does not let us list pods", NO_PODS) from None
+                raise ServerDownError(self.client.url, "refuses the list of pods", NO_PODS) from None
             self.forbidden.append(resource.plural)
             return
         if position.at is not None:
@@ -162,7 +162,7 @@ class _ServerIngest:
             self.objects.listed.add((resource.kind, ALL_NAMESPACES))
 
     def _events(self, resource: Resource, position: Position) -> Iterator[InputObject | str]:
-        """What came since the last reading: kept by a watch that was held open, else replayed by the server."""
+        """Events since the last reading: from a watch that was held open, else replayed by the server."""
         followed = self.follower.kept(resource) if self.follower else None
         if followed is None:
             yield from events_since(self.client, resource, position, seconds=self.settings.replay_s)
@@ -172,7 +172,7 @@ class _ServerIngest:
             yield from objects_of(line)
 
     def parsed(self) -> Parsed:
-        """What was read, with what to know of it."""
+        """The result, with its warnings."""
         parsed = self.objects.parsed(self.client.url)
         if self.forbidden:
             parsed.warnings.append(LoadWarning("may_not_list", len(self.forbidden), ", ".join(self.forbidden)))

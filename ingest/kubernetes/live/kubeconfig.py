@@ -1,8 +1,7 @@
-"""Which API server, and who we are there: a kubeconfig, or the service account of the pod that we run in.
+"""Address and credentials of an API server: a kubeconfig, or the service account of the pod that we run in.
 
-Two kinds of request are all that is needed, and their answers are decoded by our own readers. So requests are sent
-with the HTTP library that is there anyway, instead of the official client, which would add a dozen dependencies and
-types for every kind of object.
+Only two kinds of request are needed, and our own readers decode the answers. So the HTTP library that other sources use
+sends them, instead of the official client, which would add a dozen dependencies and types for every kind of object.
 
 Source: the Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files", "client-go credential
 plugins", "Accessing the Kubernetes API from a Pod".
@@ -36,14 +35,14 @@ PLUGIN_S: Final = 60.0
 
 @dataclass(frozen=True)
 class ApiServer:
-    """An API server and what we show it.
+    """An API server and our credentials.
 
     Attributes:
         server: its address.
         authority: certificates in PEM that its own must come from; None: those of the system.
         verify: whether its certificate is checked.
         certificate: ours, with the key, in PEM.
-        token: gives the present token; None: we have none. Called anew after the server has refused one.
+        token: returns the current token; None: there is none. Called again after the server has refused one.
     """
 
     server: str
@@ -54,7 +53,7 @@ class ApiServer:
 
 
 def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = ACCOUNT) -> ApiServer:
-    """The service account of this pod. Its token is replaced about every hour, so it is read anew each time.
+    """The service account of this pod. Its token is replaced about every hour, so it is read again each time.
 
     Raises:
         OptionError: this is no pod with a service account.
@@ -184,7 +183,7 @@ def _of_plugin(plugin: dict[str, Any], folder: Path) -> Callable[[], str]:
             )  # fmt: skip
             return str(msgspec.json.decode(done.stdout)["status"]["token"])
         except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-            message = f"the credential plugin {command!r} of the kubeconfig gave no token ({type(error).__name__})"
+            message = f"the credential plugin {command!r} of the kubeconfig returned no token ({type(error).__name__})"
             raise OptionError(message) from None
 
     return run

@@ -1,4 +1,4 @@
-"""The role that reading live needs."""
+"""The role required for live reading."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from importlib import resources
 
 
 def rbac_manifest() -> str:
-    """A service account that may list and watch what is read, and nothing else, as a manifest."""
+    """Manifest of a service account that may only list and watch the kinds that are read."""
     return (resources.files("ingest") / "kubernetes" / "rbac.yaml").read_text(encoding="utf-8")

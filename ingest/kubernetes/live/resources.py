@@ -1,4 +1,4 @@
-"""Which kinds of objects an API server has, of those that are read."""
+"""Kinds of objects that an API server has, of those that are read."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def base(group: str, version: str) -> str:
 
 
 def resources_of(client: KubernetesClient) -> list[Resource]:
-    """The kinds that are wanted and there, by what the server itself lists.
+    """The kinds that are read and present, by the server's own list.
 
     Raises:
         ServerDownError: it cannot be reached, or reports an error.

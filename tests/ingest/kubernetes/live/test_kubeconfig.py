@@ -61,7 +61,7 @@ def test_token_of_a_file_and_of_a_plugin_is_the_present_one(tmp_path: Path) -> N
 
 def test_plugin_without_a_token_is_named_and_its_output_is_not(tmp_path: Path) -> None:
     plugin = {"command": sys.executable, "args": ["-c", "print('hunter2')"]}
-    with pytest.raises(OptionError, match="gave no token") as raised:
+    with pytest.raises(OptionError, match="returned no token") as raised:
         from_kubeconfig([written(tmp_path, {"exec": plugin})]).token()
     assert "hunter2" not in str(raised.value)
 
