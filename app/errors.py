@@ -54,7 +54,7 @@ EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
     ClaimsError: (11, "mistakes in the claims file"),
     ingest.SourceMissingError: (20, "a source's command is not installed here"),
     ingest.SourceDownError: (21, "a source does not answer"),
-    ingest.ServerDownError: (22, "a server does not answer, or not as it should"),
+    ingest.ServerDownError: (22, "a server does not answer, or not properly"),
     ingest.SourceError: (23, "a source cannot be used for another reason"),
     ingest.UnrecognisedInputError: (30, "a file is empty or none of the kinds that are accepted"),
     ingest.TruncatedInputError: (31, "a file ends in the middle of a row"),

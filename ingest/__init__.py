@@ -1,1 +1,1 @@
-"""Sources, one file each: what they print is fetched by `fetch_*`, and read by `parse_*` into the columns of tables."""
+"""Sources of rows: `fetch_*` requests their output, and `parse_*` reads it into the columns of tables."""

@@ -1,4 +1,4 @@
-"""Names of clusters: which one is meant, and which fit as a folder's name (file systems end those at 255 bytes)."""
+"""Names of clusters: the default one, and valid names of folders (file systems limit those to 255 bytes)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fits_a_folder(cluster: str) -> bool:
 
 
 def only_cluster(subject: str, names: Collection[str], *, option: str = "--cluster NAME") -> str:
-    """The cluster that a subject is about where none was requested: the only one that is known.
+    """The cluster of a subject where none was requested: the only known one.
 
     Args:
         subject: what is about one cluster, for the message.
@@ -46,16 +46,16 @@ def only_cluster(subject: str, names: Collection[str], *, option: str = "--clust
 
 
 def which_cluster(subject: str, names: Collection[str], option: str = "--cluster NAME") -> str:
-    """The message where it is not clear which cluster is meant.
+    """The message where the cluster is not unique.
 
     >>> print(which_cluster("sinfo.txt", []))
     sinfo.txt is about one cluster, and none is known.
-    Say which: --cluster NAME
+    Name it: --cluster NAME
     >>> which_cluster("sinfo.txt", {"b", "a"}).splitlines()[0]
     'sinfo.txt is about one cluster, and there are several: a, b.'
     """
     candidates = f"there are several: {', '.join(sorted(names))}" if names else "none is known"
-    return f"{subject} is about one cluster, and {candidates}.\nSay which: {option}"
+    return f"{subject} is about one cluster, and {candidates}.\nName it: {option}"
 
 
 def foreign(cluster: str | None, clusters: Iterable[str]) -> list[LoadWarning]:

@@ -1,4 +1,4 @@
-"""The context of an input: facts from its caller, besides its bytes."""
+"""The context of an input: parameters from the caller."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PLANNED_REASONS: Final = (
 
 @dataclass(frozen=True)
 class ParseContext:
-    """What the caller passes to a parser; each uses what applies to its kind of text.
+    """Parameters of a parser; each parser uses those of its kind of text.
 
     Attributes:
         origin: File name or command, for messages and rejects.
         cluster: Cluster of rows that do not name one.
         timezone: Zone of times without an offset.
-        delimiter: What separates the columns; detected by default.
+        delimiter: Separator of the columns; detected by default.
         accept_truncated: Refuse a last row that is cut off instead of the whole input.
         since: Start of the window that was requested.
-        until: End of that window; for a snapshot, when it was made.
-        reached: How far the inputs that were loaded with it reach: the time of a snapshot without a time.
-        now: The time; what lies later is refused. None: nothing is.
+        until: End of that window; the time of a snapshot.
+        reached: Latest time of the inputs loaded together: the time of a snapshot without its own.
+        now: The current time; later rows are refused. None: no row is.
         planned_reasons: Node reasons (regular expressions) that mean planned work.
     """
 
@@ -50,7 +50,7 @@ class ParseContext:
     planned_reasons: Sequence[str] = PLANNED_REASONS
 
     def seen_at(self) -> datetime:
-        """When a snapshot without a time was made: `until` if passed, else at the time of the other inputs.
+        """The time of a snapshot without its own: `until` if passed, else the time of the other inputs.
 
         Raises:
             InputError: Neither is known.

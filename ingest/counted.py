@@ -7,9 +7,9 @@ def counted(number: float, one: str, several: str = "") -> str:
     """A number of things with their name.
 
     Args:
-        number: how many; fractions only where there are some.
-        one: the name of one thing.
-        several: the name of several, where it is not that of one with an "s".
+        number: the number; decimals only for a fraction.
+        one: the singular.
+        several: the plural, if it is not the singular with an "s".
 
     >>> counted(1, "run"), counted(1215, "run"), counted(0.0, "run"), counted(0.5, "GPU")
     ('1 run', '1,215 runs', '0 runs', '0.5 GPUs')

@@ -1,16 +1,16 @@
-"""Errors of reading a source. Each message has the fault, the place, and what to do.
+"""Errors of reading a source. Each message has the fault, its place, and a hint.
 
 SourceError                  a live source could not be read
  +- SourceMissingError       the command is not installed on this machine
  +- SourceDownError          the command ran and failed
- +- ServerDownError          a server did not answer, or not as it should
+ +- ServerDownError          a server did not answer, or not properly
 InputError                   a file or an answer could not be understood
  +- UnrecognisedInputError   it is none of the kinds of text we read
  +- TruncatedInputError      it ends in the middle of a row
  +- DelimiterError           the columns cannot be separated
  +- MissingColumnError       a required column is missing
  +- TimeZoneError            local times of an unknown zone
- +- DamagedStreamError      what is inside a packed stream cannot be read
+ +- DamagedStreamError      the content of a packed stream cannot be read
  +- YearError                times without a year
  +- UntimedError             it is a snapshot whose time is unknown
  +- FormatMistakeError       it is of a format of the configuration that has a mistake
@@ -55,7 +55,7 @@ class SourceMissingError(SourceError):
 
 
 class SourceDownError(SourceError):
-    """The command ran and failed, or did not answer in time. What it printed before that is not used."""
+    """The command ran and failed, or did not answer in time. Its output before that is not used."""
 
     def __init__(self, command: Sequence[str], status: int | None, stderr: str, hint: str = "") -> None:
         self.command = list(command)
@@ -64,12 +64,12 @@ class SourceDownError(SourceError):
         how = "did not answer in time" if status is None else f"failed with exit status {status}"
         stderr_lines = "".join(f"\n  {shorten(line)}" for line in self.stderr.splitlines())
         super().__init__(
-            f"{self.command[0]} {how}.{stderr_lines}\n{hint or 'What it printed was not used; try again later.'}"
+            f"{self.command[0]} {how}.{stderr_lines}\n{hint or 'Its output was not used; try again later.'}"
         )
 
 
 class ServerDownError(SourceError):
-    """A server cannot be reached, refuses us, or is not what it is taken for. `url` holds no secrets.
+    """A server cannot be reached, refuses us, or is of another kind. `url` holds no secrets.
 
     `unreachable`: no answer, or not to the end; else it answered with an error.
     """
@@ -119,7 +119,7 @@ class MissingColumnError(InputError):
 class TimeZoneError(InputError):
     """Times without an offset, and no zone (or an unknown one) to read them in.
 
-    `command` is what to run again for times that need no zone; None where the command prints no others.
+    `command` is the command to run again for times that need no zone; None where it cannot print those.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class TimeZoneError(InputError):
         )
         again = "" if command is None else f"\nor export again with times that need no zone: {_with_epochs(command)}"
         super().__init__(
-            f"{problem}\nSay in which zone the machine that ran the command was: --timezone Europe/Berlin{again}"
+            f"{problem}\nPass the zone of the machine that ran the command: --timezone Europe/Berlin{again}"
         )
 
     def of(self, command: str | None) -> TimeZoneError:
@@ -143,13 +143,13 @@ class TimeZoneError(InputError):
 
 
 class YearError(InputError):
-    """Times without a year, and no other record of it."""
+    """Times without a year, and no other source of it."""
 
     def __init__(self, origin: str, sample: str) -> None:
         self.sample = sample
         super().__init__(
             f"{origin}: its time has no year: {shorten(sample)}\n"
-            "State the year in which the log begins: --year 2026\n"
+            "Pass the year in which the log begins: --year 2026\n"
             "(or --begin with its first day, or --set job_id= of a job whose accounting is loaded)"
         )
 

@@ -1,8 +1,8 @@
-"""What lies later than now: a clock that was wrong, or a slip of a digit. Nothing of it may enter a table.
+"""Refusal of rows with times later than now: a wrong clock, or a wrong digit.
 
-One row of the year 2033 would make a ledger of seven years, most of them without a job. Readers that have the line of
-the input refuse it themselves; here is what holds for the rows of all sources. A time may be later than now where it is
-a plan: when a waiting job becomes eligible, and when a reservation begins and ends.
+One row of the year 2033 would make a ledger of seven years, most of them without a job. Parsers with line numbers
+refuse such rows themselves; this module is for the rows of all sources. Planned times may be later than now: the
+eligibility of a waiting job, and the beginning and end of a reservation.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from ingest.tables import Parsed
 
 AHEAD: Final = "lies in the future"
-"""In the reason for which such a row is refused: it may be right when it is read again."""
+"""Part of the reason for the refusal of such a row, which may be right when it is read again."""
 
 TOLERANCE: Final = timedelta(minutes=10)
-"""How far another machine's clock may be ahead of this one's."""
+"""Tolerance for another machine's clock ahead of this one's."""
 
 PLANNED: Final[Mapping[str, tuple[str, ...]]] = {
     "attempts": ("eligible_at",),
     "reservations": ("started_at", "ended_at"),
     "run_sessions": ("read_at",),
 }
-"""Columns of times that may lie ahead, or are of this machine; all other times of a table have happened."""
+"""Columns of times that may lie ahead, or are of this machine; all other times of a table are past."""
 
 
 def happened(table: str) -> tuple[str, ...]:
-    """The columns of a table that hold when something happened.
+    """The columns of a table with past times.
 
     >>> happened("reservations")
     ('last_seen_at',)
@@ -47,21 +47,21 @@ def happened(table: str) -> tuple[str, ...]:
 
 
 def latest(now: datetime) -> datetime:
-    """The latest time that is believed."""
+    """The latest accepted time."""
     return now + TOLERANCE
 
 
 def reason(column: str, shown: str) -> pl.Expr:
-    """Why a row is refused whose `column`, shown to people as `shown`, lies in the future. The same in every load."""
+    """Reason for the refusal of a row whose `column`, named `shown`, lies in the future. The same in every load."""
     return pl.format(f"{{}} {AHEAD}: {{}}", pl.lit(shown), pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 def without_future(parsed: Parsed, *, origin: str, now: datetime) -> Parsed:
-    """The input without rows of times that have not come yet: they are refused. What it covers ends now at the latest.
+    """The input without rows of future times, which are refused. Its covered time ends now at the latest.
 
     Args:
         parsed: One input.
-        origin: What to call it in its refused rows.
+        origin: Its name in the refused rows.
         now: The time.
     """
     frames, refused = dict(parsed.frames), [parsed.rejects]
@@ -87,7 +87,7 @@ def without_future(parsed: Parsed, *, origin: str, now: datetime) -> Parsed:
 
 
 def within(parsed: Parsed, now: datetime) -> Parsed:
-    """The input, of which nothing that is still to come is covered."""
+    """The input with its covered time cut at `now`."""
     since, until = parsed.covers_from, parsed.covers_until
     if until is not None and until > now:
         until = now
@@ -97,7 +97,7 @@ def within(parsed: Parsed, now: datetime) -> Parsed:
 
 
 def as_json(rows: pl.DataFrame) -> pl.Series:
-    """Rows of a table as they are kept among the refused."""
+    """Rows of a table as JSON, for the refused rows."""
     texts = [json.dumps(row, default=str, ensure_ascii=False)[:RAW_LIMIT] for row in rows.iter_rows(named=True)]
     return pl.Series(texts, dtype=pl.String)
 

@@ -1,4 +1,4 @@
-"""Addresses of servers, and what of them may be shown."""
+"""Addresses of servers, and their parts without secrets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NO_ADDRESS: Final = (
 def is_address(url: str) -> bool:
     """Whether this can be the base address of a server.
 
-    With an @ behind the host it cannot: then what looks like host and port is the beginning of user and password, and
-    a character within them ends them too early.
+    An address with an @ behind the host is invalid: its host and port are the beginning of user and password, which an
+    unescaped character ends too early.
 
     >>> is_address("https://prometheus:9090/base"), is_address("prometheus:9090"), is_address("http://me:1/2@host")
     (True, False, False)
@@ -40,7 +40,7 @@ def is_open_address(url: str) -> bool:
 def without_secrets(url: str) -> str:
     """An address without user, password, query and trailing slash: fit for messages and for `loads.origin`.
 
-    Of what is no address nothing is shown: any part of it may be a password.
+    Text that is no address is not shown at all: any part of it may be a password.
 
     >>> without_secrets("https://me:secret@prometheus:9090/base/?token=abc")
     'https://prometheus:9090/base'

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def iso(moment: datetime) -> str:
-    """A moment in UTC as every answer shows it.
+    """A moment in UTC, in the format of all answers.
 
     >>> from datetime import UTC, datetime
     >>> iso(datetime(2026, 10, 1, tzinfo=UTC))

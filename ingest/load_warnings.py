@@ -17,11 +17,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "not_read": "{detail}",
     "characters_replaced": "{count:damaged character|damaged characters} (not UTF-8) replaced",
     "delimiter_in_text": (
-        "{count:row|rows}: which text holds the delimiter cannot be decided; what may be part of it is left out "
-        "({detail})"
+        "{count:row|rows}: the text that holds the delimiter is ambiguous; its possible parts are left out ({detail})"
     ),
     "delimiter_in_sacct_text": (
-        "{count:row|rows}: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "{count:row|rows}: the text that holds the delimiter is ambiguous; its possible parts are left out "
         "({detail}). Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
     ),
     "operations_repeated": "{count:operation is|operations are} in the trace more than once: each counts once",
@@ -34,13 +33,13 @@ MESSAGES: Final[Mapping[str, str]] = {
     "nodes_miscounted": "{count:row gives|rows give} another number of nodes than the node list; the list was used",
     "end_guessed": "{count:row has|rows have} ended without an End; Start + Elapsed was taken for it",
     "times_truncated": (
-        "{count:row runs and has|rows run and have} an End: this comes of sacct --truncate (-T), which cuts Start and "
-        "End to the requested window. Such an End is not believed, but the real Start is unknown. Export again "
+        "{count:row runs and has|rows run and have} an End: sacct --truncate (-T) cuts Start and "
+        "End to the requested window. Such an End is not used, but the real Start is unknown. Export again "
         "without it"
     ),
     "times_truncated_in_list": (
         "{count:job runs and has|jobs run and have} an End: slurmdbd cuts Start and End to the window of a request "
-        "by default. Such an End is ignored, but the real Start is unknown. Request the list again "
+        "by default. Such an End is not used, but the real Start is unknown. Request the list again "
         "with disable_truncate_usage_time=true"
     ),
     "end_before_start": (
@@ -48,22 +47,22 @@ MESSAGES: Final[Mapping[str, str]] = {
         "the End"
     ),
     "local_time_ambiguous": (
-        "{count:row has|rows have} a local time in the hour that occurs twice in autumn, and which was meant is "
-        "unknown; the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+        "{count:row has|rows have} a local time in the hour that occurs twice in autumn; which of both it is "
+        "is unknown, the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
     ),
     "resources_implausible": (
         "{count:row gives|rows give} more CPUs or memory than nodes can have; that value is left out"
     ),
     "gpu_parts": "{count:row holds|rows hold} only parts of GPUs (shard or mps), which count as no GPU here",
     "running_for_long": (
-        "{count:row has|rows have} run for over 30 days and not ended; jobs that are gone: sacctmgr show runaway"
+        "{count:row has|rows have} run for over 30 days and not ended; to find lost jobs: sacctmgr show runaway"
     ),
     "ran_without_node": (
         "{count:row|rows} ran for some time but without a node, or without a Start: no GPUs are held here"
     ),
     "earlier_ends": (
-        "{count:job ends|jobs end} earlier here than in what was loaded before; the latest End counts, whichever was "
-        "loaded last. Was accounting corrected (sacctmgr)? Then load all of it into a new warehouse"
+        "{count:job ends|jobs end} earlier here than in earlier loads; the latest End counts, independent of the order "
+        "of loads. Was accounting corrected (sacctmgr)? Then load all of it into a new warehouse"
     ),
     "no_gpus_accounted": (
         "cluster {detail}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
@@ -85,7 +84,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "exit_codes_lacking": "JSON v{detail} has no plain exit codes, they are null; sacct -P has them",
     "json_version_unverified": "{detail}",
     "others_jobs_hidden": (
-        "PrivateData=jobs in slurmdbd.conf hides other users' jobs: the visible jobs are loaded, and no time counts "
+        "PrivateData=jobs in slurmdbd.conf hides other users' jobs: the visible ones are loaded, and no time counts "
         "as read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
     ),
     "runaway_jobs": (
@@ -99,10 +98,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "nodes_removed": "{detail}",
     "several_switches": "{detail}",
     # Telemetry
-    "values_implausible": "{detail}: {count:value is|values are} outside the possible range, and left out",
-    "node_values_implausible": "{count:value|values} of {detail} outside the metric's possible range, left out",
+    "values_implausible": "{detail}: {count:value is|values are} implausible, and left out",
+    "node_values_implausible": "{count:value|values} of {detail} implausible, left out",
     "percent_or_ratio": "{detail}",
-    "counter_jumps": "{count:interval|intervals} of {detail} left out: the counter jumped by more than can be",
+    "counter_jumps": "{count:interval|intervals} of {detail} left out: the counter jumped by more than is plausible",
     "readings_sparse": "{detail}",
     "counters_sparse": "{detail}",
     "values_conflict": (
@@ -113,14 +112,14 @@ MESSAGES: Final[Mapping[str, str]] = {
     "no_samples": "{detail}",
     "server_message": "{detail}",
     # Kubernetes
-    "may_not_list": "the server does not let us list {detail}; trackside ingest kubernetes --rbac prints the role",
+    "may_not_list": "the server refuses the list of {detail}; trackside ingest kubernetes --rbac prints the role",
     "events_missed": (
-        "the server no longer had the changes after the last reading of {detail}: objects that came and went are not "
-        "known. Read more often, or with `serve`, which watches"
+        "the server no longer had all changes since the last reading of {detail}: objects that came and went in "
+        "between are unknown. Read more often, or with `serve`, which watches"
     ),
     "removed_undated": (
-        "{count:pod was|pods were} removed at a time that is not recorded, as by force: the latest time that was "
-        "recorded before is taken, and GPUs may have been held for longer. `serve`, which watches, records the time"
+        "{count:pod was|pods were} removed at an unrecorded time, for example by force: the latest time recorded "
+        "before is taken, and GPUs may have been held for longer. `serve`, which watches, records the time"
     ),
     # Determined
     "nodes_unknown": (
@@ -129,8 +128,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     # Run logs
     "packed_log_cut": (
-        "the {detail} stream is cut off: the part before the cut ({count:byte|bytes}) is loaded, the rest "
-        "is lost. If the file is complete later, load it again: it replaces the part that was loaded"
+        "the {detail} stream is cut off: its unpacked beginning ({count:byte|bytes}) is loaded, the rest is lost. If "
+        "the file is complete later, load it again: it replaces the loaded part"
     ),
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",
@@ -141,11 +140,12 @@ MESSAGES: Final[Mapping[str, str]] = {
         "as logged, the time of each is a mean, and so their spread is unknown"
     ),
     "steps_in_bursts": (
-        "{count:step was|steps were} stamped at one instant with others: the program, or what collects its lines, kept "
-        "them back. Where their lines have durations, each ends where the next begins; else they share the time since "
-        "the step before, so their number and their time together are right, and the time of each is a mean. Each may "
-        "have ended earlier than is shown, by up to the time between two bursts; what lay between them (checkpoints, "
-        "waiting) is unknown. A logger that writes each line at once with its own time shows it (python -u)"
+        "{count:step was|steps were} stamped at one instant with others: the program, or the collector of its lines, "
+        "buffered them. Where their lines have durations, each ends where the next begins; else they share the time "
+        "since the step before, so their number and their time together are right, and the time of each is a mean. "
+        "Each may have ended earlier than shown, by up to the time between two bursts; activity between "
+        "them (checkpoints, waiting) is unknown. A logger that writes each line at once with its own time shows it "
+        "(python -u)"
     ),
     "durations_of_micro_batches": (
         "{count:line of a step has|lines of steps have} the duration of the last micro-batch alone: a step is taken "
@@ -154,47 +154,47 @@ MESSAGES: Final[Mapping[str, str]] = {
         "known"
     ),
     "times_reckoned": (
-        "{count:step has|steps have} no time in the log: steps are placed one behind the other by their durations, and "
-        "what lay between (checkpoints, evaluation, waiting) is unknown"
+        "{count:step has|steps have} no time in the log: steps are placed one after the other by their durations, and "
+        "other activity between them (checkpoints, evaluation, waiting) is unknown"
     ),
     "log_repeated": (
         "the log, or its beginning, is in the file more than once: {count:line of it counts|lines of it count} once"
     ),
-    "stated_not_taken": "the log records its own {detail}; what --set or --model states of it was not taken",
+    "stated_not_taken": "the log records its own {detail}; the values of --set or --model were not used",
     "runs_in_turn": (
-        "{count:step is|steps are} left out: printed beside those that count, with numbers far from theirs, so of "
-        "another run or loop, and so is all else that their writers printed. Load each of these by itself, with the "
+        "{count:step is|steps are} left out: their numbers are far from those of the others, so they are of another "
+        "run or loop. All other lines of their writers are left out, too. Load each of these separately, with the "
         "options of this load:\n{detail}"
     ),
     "order_unknown": (
         "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "
-        "counts once, in the order of its number; whether a step was run again is unknown"
+        "counts once, in the order of its number; whether one was run again is unknown"
     ),
     "writers_overlap": (
         "{count:writer|writers} began with steps that another had printed, and the lines have no times: a late rank, "
-        "or a hand-over behind which steps were run again. Such steps count once; which of the two it was is unknown"
+        "or a hand-over after which steps were run again. Such steps count once; which of both it was is unknown"
     ),
     "steps_far_apart": (
-        "{count:row is|rows are} so many steps behind the row before that the numbers are hardly those of steps: "
-        "each counts as one step, and what lies between is unknown"
+        "{count:row is|rows are} so many steps after the row before that the numbers are hardly those of steps: "
+        "each counts as one step, and the activity in between is unknown"
     ),
     "time_shared": (
         "{count:step shares|steps share} the {detail} s that the log records for training, as if one process had run "
-        "all without a pause; when each was is unknown"
+        "all without a pause; the time of each is unknown"
     ),
     "step_times_unknown": (
-        "no steps come of {count:entry|entries} of training without the time of a step ({detail}). A step of MLPerf "
+        "{count:entry|entries} of training without the time of a step ({detail}) yield no steps. A step of MLPerf "
         "is a tracked_stats with both train_step_time and reduced_train_loss; blocks give steps where block_start and "
         "block_stop have a step or a samples_count"
     ),
     "tokens_unknown": (
-        "the tokens of a step are not in this log of {detail}, so MFU is unknown; state the missing values: "
+        "the tokens of a step are not in this log of {detail}, so MFU is unknown; pass the missing values: "
         "--set seq_len=8192 --set n_gpus=64"
     ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }
-"""The message of each code, with `{count:one|several}` (see `CountedNoun`) and `{detail}`. `text`: nothing is known but
-the text, as of earlier versions' loads. A message that is `{detail}` alone has more particulars than these two."""
+"""The message of each code, with `{count:one|several}` (see `CountedNoun`) and `{detail}`. `text`: only the text was
+recorded, as in earlier versions' loads. A message that is `{detail}` alone has more particulars than these two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ class LoadWarning:
     """One warning about a load.
 
     Attributes:
-        code: which warning, a key of `MESSAGES`.
-        count: how many rows, values or things it concerns; None where they are not counted.
+        code: a key of `MESSAGES`.
+        count: number of affected rows, values or things; None where they are not counted.
         detail: its particulars: names, or the message of another program.
     """
 
@@ -213,7 +213,7 @@ class LoadWarning:
 
     @property
     def message(self) -> str:
-        """The warning as people read it. A code of a newer version has no message here: the particulars stand for it.
+        """The message of the warning. A code of a newer version has no message here: its particulars are shown instead.
 
         >>> LoadWarning("state_unknown", 3, "SLEEPY").message
         'unknown state SLEEPY: 3 rows'

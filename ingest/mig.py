@@ -1,4 +1,4 @@
-"""Slices of GPUs (MIG) and AMD's partitions: which part of a GPU one is, by the name of its type."""
+"""Slices of GPUs (MIG) and AMD's partitions: the share of a GPU by the name of the type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIG_OF_FOUR: Final = {(1, 6), (2, 12), (4, 24), (2, 48), (4, 96)}
 """Slices and gigabytes of profiles of GPUs with 4 slices that no GPU with 7 has."""
 
 AMD_PARTITION: Final = r"(?:[sdtqc]px)_nps[1248]"
-"""How AMD's device plugin names a GPU's partition: its compute mode and its memory mode."""
+"""Names of a GPU's partitions by AMD's device plugin: compute mode and memory mode."""
 
 _PARTITION: Final = re.compile(rf"(?<![a-z0-9]){AMD_PARTITION}$", re.IGNORECASE)
 _PARTITIONS: Final = {"s": 1, "d": 2, "t": 3, "q": 4, "c": 8}
@@ -25,7 +25,7 @@ _SIX_DIES: Final = re.compile("mi300a", re.IGNORECASE)
 
 
 def share_of_a_gpu(kind: str) -> float:
-    """Which part of a GPU one of this type is: 1, or of a MIG slice its share of the GPU's compute slices.
+    """Share of a GPU of this type: 1, or for a MIG slice its share of the GPU's compute slices.
 
     Partitions of AMD's GPUs are equal parts. CPX divides by the dies: an MI300X or a later one has 8, the MI300A has 6.
     A type that does not name the model is taken for one with 8.

@@ -1,7 +1,7 @@
-"""Meaning of the reason of a node's state: data in `ingest/node_reasons.toml`, read here.
+"""Rules for reasons of node states: data in `ingest/node_reasons.toml`, read here.
 
-Slurm's reasons and Kubernetes' conditions and taints are free text. They decide no key: only who acted, which stage of
-the node's life a state is, and what failed, each of which may remain unknown.
+Slurm's reasons and Kubernetes' conditions and taints are free text. They decide no key, only the actor, the stage of
+the node's life, and the cause, each of which may remain unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CAUSES: Final = frozenset(
         "check",
     )
 )
-"""Parts that may have failed, by the words of reasons."""
+"""Possible causes by the words of a reason."""
 
 _VALUES: Final = {"by": frozenset(get_args(Driver)), "stage": frozenset(get_args(Stage)), "cause": CAUSES}
 _SLURM_ITSELF: Final = re.compile(r"(root|slurm)?(\(\d+\))?")
@@ -45,9 +45,9 @@ class ReasonRule:
     """Words of a reason, and their meaning.
 
     Attributes:
-        pattern: what is looked for in the reason.
+        pattern: regular expression searched in the reason.
         meaning: `by`, `stage` and `cause`, those that it has.
-        source: where the words come from.
+        source: origin of the words.
     """
 
     pattern: re.Pattern[str]
@@ -56,7 +56,7 @@ class ReasonRule:
 
 
 class ReasonMeaning(NamedTuple):
-    """Meaning of a reason; None for what it does not state."""
+    """The meaning of a reason; None where it is unknown."""
 
     by: str | None
     stage: str | None
@@ -67,7 +67,7 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> ReasonRule:
     """A rule from its table.
 
     Raises:
-        RuleError: it is none.
+        ReasonRuleError: it is invalid.
     """
     meaning = {name: value for name, value in entry.items() if name in _VALUES}
     unknown = set(entry) - set(_VALUES) - {"pattern", "source"}
@@ -90,10 +90,10 @@ def rules() -> tuple[ReasonRule, ...]:
 
 
 def meaning_of(reason: str | None, actor: str | None = None) -> ReasonMeaning:
-    """Meaning of a reason and of the account that set it.
+    """The meaning of a reason and of the account that set it.
 
-    Reasons that a site's own tools set cannot be recognised: of those that root or slurm set, who acted is unknown.
-    Whether it was planned is another question: Kubernetes cordons for upgrades and for faults.
+    Reasons of a site's own tools cannot be recognised: the actor of a reason set by root or slurm is unknown. The
+    meaning does not show whether the state was planned: Kubernetes cordons for upgrades and for faults.
 
     >>> meaning_of("k8s: cordon: GPU gone")
     ReasonMeaning(by='kubernetes', stage=None, cause='gpu')
@@ -112,7 +112,7 @@ def meaning_of(reason: str | None, actor: str | None = None) -> ReasonMeaning:
 
 
 def driver(reason: str | None, actor: str | None = None) -> str | None:
-    """Who took a node out of service: Kubernetes, a health check, Slurm itself, a person; None where it is unknown.
+    """The actor that took a node out of service: Kubernetes, a health check, Slurm itself, a person; None: unknown.
 
     >>> [driver(reason) for reason in ("k8s: cordon: GPU gone", "Not responding", "[node_problem] ib", "x")]
     ['kubernetes', 'slurm', 'health_check', None]

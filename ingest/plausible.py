@@ -1,10 +1,10 @@
-"""Plausibility bounds: the most that a quantity can be, by source, and why.
+"""Plausibility bounds: the largest plausible value of a quantity, by source, with the reason.
 
-What lies beyond its bound is a mistake of whoever wrote it: a wrong unit, a counter that overflowed, a test, a joke. It
-stays out of all numbers and is counted: the row is rejected with its reason where the value defines the row, and
-the value alone becomes null, with a warning, where the rest of the row is sound. Bounds are generous, at least ten
-times what has been built or published, for they must still hold in some years; what is merely unlikely is not theirs
-to judge (`metrics.mfu.mfu` compares the FLOP of a step with the peak of its GPUs).
+A larger value is a mistake of its writer: a wrong unit, a counter that overflowed, a test, a joke. It is excluded from
+all numbers and counted: the row is rejected with its reason where the value defines the row, and the value alone
+becomes null, with a warning, where the rest of the row is sound. Bounds are generous, at least ten times the largest
+built or published value, so that they still hold in some years. They do not exclude merely unlikely values
+(`metrics.mfu.mfu` compares the FLOP of a step with the peak of its GPUs).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import polars as pl
 
 
 class Bound(NamedTuple):
-    """The most that a quantity can be, and why."""
+    """The largest plausible value of a quantity, with the reason."""
 
     most: float
     why: str
 
 
 EARLIEST_S: Final = 946_684_800
-"""The year 2000: a smaller number is no time of a training run, nor of a reading, but of a clock that was not set."""
+"""The year 2000: a smaller number is no time of a training run or a reading, but of a clock that was not set."""
 
 LATEST_S: Final = 4_102_444_800
 """The year 2100."""
@@ -92,7 +92,7 @@ MEMORY_PER_NODE: Final = Bound(2.0**52, "bytes (4 PiB): the largest single syste
 
 
 def is_within(name: str, value: float | None, least: float = 0.0) -> bool:
-    """Whether a field of a run log can have this value; null can always be.
+    """Whether a value of a run log's field is plausible; null always is.
 
     >>> is_within("tokens", 4e6), is_within("tokens", 1e308), is_within("layers", None), is_within("layers", -1)
     (True, False, True, False)
@@ -101,7 +101,7 @@ def is_within(name: str, value: float | None, least: float = 0.0) -> bool:
 
 
 def beyond(column: str, bound: Bound, per: pl.Expr | None = None) -> pl.Expr:
-    """Whether a column's value cannot be; `per` is how many things it is the sum of (nodes of a job), if several."""
+    """Whether a column's value is implausible; `per` is the number of summands (nodes of a job), if several."""
     most = pl.lit(bound.most) if per is None else bound.most * per
     return (pl.col(column).cast(pl.Float64) > most).fill_null(value=False)
 
@@ -115,7 +115,7 @@ _TELEMETRY: Final = (
     ("fs_files_free", Bound(1e19, "file systems count in 64 bits")),
 )
 COUNTER: Final = Bound(1e30, "counters have 64 bits (2e19)")
-"""A reading of a counter; `of_telemetry` is what it may grow by in a second."""
+"""A reading of a counter; `of_telemetry` bounds its increase in a second."""
 
 _COUNTS: Final = ("load1", "jobs", "nodes", "gpus", "gpus_allocated", "_in_partition")
 _COUNTED: Final = Bound(1e9, "no cluster has a hundredth of it")

@@ -1,4 +1,4 @@
-"""The sources that are installed: every folder of this package with a module `sources` hands in its own."""
+"""The installed sources: those in the module `sources` of every folder of this package."""
 
 from __future__ import annotations
 

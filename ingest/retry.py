@@ -1,7 +1,7 @@
 """Requests that are sent again after growing pauses, where that may help: the one engine of all live sources.
 
-Each source decides where another try may help: its request raises `RetryableError` where another try makes sense.
-Circuit breakers, which cover several services, are around this engine: `ingest.slurm.live.retry`.
+Each source decides when to retry: its request raises `RetryableError` where another try may succeed. Circuit breakers
+for several services wrap this engine: `ingest.slurm.live.retry`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RetryableError(Exception):
     """A request failed, and may succeed when it is sent again.
 
     Attributes:
-        error: what is raised where no try is left.
+        error: the error to raise where no try is left.
         pause_s: the pause that the service requests, in seconds.
     """
 
@@ -32,14 +32,13 @@ class RetryableError(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a request is sent again, and after which pauses.
+    """Number of retries, and the pauses between them.
 
     Attributes:
         retries: tries after the first one.
         pause_s: the first pause, in seconds; each is twice as long as the one before.
-        longest_pause_s: no pause is longer, whoever requests it.
-        jitter: the share by which a pause is longer or shorter by chance, so that clients that failed together do not
-            come again together.
+        longest_pause_s: longest pause, also where a service requests a longer one.
+        jitter: the share by which pauses vary at random, so that clients that failed together do not retry together.
     """
 
     retries: int
@@ -68,12 +67,12 @@ def retry(
 
     Args:
         request: sends it; RetryableError where another try may help.
-        policy: how often, and after which pauses.
-        sleep: waits so many seconds; it may raise to stop.
+        policy: number of retries, and the pauses between them.
+        sleep: waits for a number of seconds; it may raise to stop.
         give_up: whether a failure is the last one, although tries are left.
 
     Raises:
-        Exception: the `error` of the last RetryableError, or whatever else the request raised.
+        Exception: the `error` of the last RetryableError, or any other error of the request.
     """
     failures = 0
     while True:

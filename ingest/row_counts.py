@@ -1,4 +1,4 @@
-"""How many rows the warehouse has of each source."""
+"""Numbers of rows in the warehouse by source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def row_counts(reader: Reader) -> pl.DataFrame:
 
 
 def _of(source: IngestSource) -> tuple[pl.Expr, ...]:
-    """Which rows are a source's, of tables that name a source or a scheduler."""
+    """Conditions for the rows of a source, in tables with a source or a scheduler."""
     named = pl.col("source").is_null() | (pl.col("source") == source.name)
     scheduled = pl.col("scheduler").is_null() | pl.col("scheduler").is_in(source.schedulers)
     return (named, scheduled) if source.schedulers else (named,)

@@ -1,4 +1,4 @@
-"""What every section of the configuration has in common: frozen, nothing unknown, no number that is too large."""
+"""The base of all sections of the configuration: frozen, without unknown keys or too large numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 _LONGEST: Final = {"days": 36_525.0, "hours": 876_600.0, "minutes": 52_596_000.0, "s": 3.2e9, "seconds": 3.2e9}
-"""Of lengths of time by the end of their names: a century. Longer ones cannot be added to a date."""
+"""Largest lengths of time, by the suffix of their names: a century. Longer ones cannot be added to a date."""
 
 _LARGEST = 1e12
-"""Of other numbers."""
+"""Largest value of other numbers."""
 
 
 def no_boolean(value: object) -> object:
-    """What may be a number: `true` would be taken for 1.
+    """A value that is not true or false: `true` would be taken for 1.
 
     Raises:
         ValueError: it is true or false.

@@ -1,4 +1,4 @@
-"""A source of rows: what it feeds, as which files it comes, and the command that requests it live.
+"""A source of rows: its tables, its files, and the command that requests it live.
 
 Named tuples, because the command line imports them for `--help`: dataclasses would cost it twice the time.
 """
@@ -19,16 +19,16 @@ class IngestSource(NamedTuple):
         title: a few words for tables.
         feeds: warehouse tables that its rows go to.
         counted: tables whose rows `trackside status` counts under this source; None: all of `feeds`.
-        files: the files that it comes as.
+        files: formats of its files.
         command: the command that requests it live.
-        gives: in a sentence, what it is good for.
-        when_empty: the question that a person should answer where an input has no rows; empty where none is good news.
-        names_cluster: its text names the cluster; else the caller has to.
-        snapshot: it reports how things were at one moment.
-        dated: its text has its own time; else the caller has to give it.
+        gives: its use, in a sentence.
+        when_empty: a question to the user where an input has no rows; empty where that needs no check.
+        names_cluster: its text names the cluster; else the caller has to pass it.
+        snapshot: it is a snapshot of one moment.
+        dated: its text has its own time; else the caller has to pass it.
         schedulers: of tables with a column `scheduler`, `trackside status` counts the rows of these; empty: of all.
         prints_times: the command that prints times in SLURM_TIME_FORMAT, where one does.
-        skips: what its rows are that are skipped by design: they are counted, and no fault of the data.
+        skips: rows that are skipped by design: they are counted, and no fault of the data.
     """
 
     name: SourceName

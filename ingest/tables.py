@@ -1,4 +1,4 @@
-"""The frames that sources are turned into: columns, types and units as `queries/schema` declares them."""
+"""The frames of all sources: columns, types and units as declared in `queries/schema`."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ REJECTS: Final = columns_of("rejects")
 
 @dataclass(frozen=True)
 class Parsed:
-    """One input, understood: the rows for each table, the refused rows, and an account of every row read.
+    """One parsed input: the rows for each table, the refused rows, and an account of every row read.
 
     `rows_read` is always the sum of loaded, duplicate, skipped and rejected rows, and `rejects` has one row for
     each rejected one. `covers_from` and `covers_until` are aware; both are None where the input has no time.
-    `rows_new`, how many are new, is set by the function that writes them. Of the skipped ones `rows_of_headers` repeat
-    the header.
+    `rows_new`, the number of new rows, is set by the function that writes them. `rows_of_headers` is the number of
+    skipped rows that repeat the header.
     """
 
     source: SourceName

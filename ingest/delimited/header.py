@@ -1,4 +1,4 @@
-r"""Which columns a dump has, and what separates them.
+r"""Finds the columns of a dump and their separator.
 
 The header is found by its names, in any case and order, with whatever delimiter lies between the first two. A dump
 without a header is read only in the one documented order of columns.
@@ -26,7 +26,7 @@ SEARCHED_LINES = 50
 """The header may come after a few lines of warnings, so many at most."""
 
 MOST_COLUMNS = 1_000
-"""No header is as long; a damaged line may be."""
+"""Longest header in characters; a damaged line may be longer."""
 
 _BETWEEN_NAMES = re.compile(r"\s*[A-Za-z]\w*(?:%-?\d+)?([^\w%]+)[A-Za-z]")
 _PADDED = re.compile(r"\s*[A-Za-z]\w*( +[A-Za-z]\w*)+\s*")
@@ -35,7 +35,7 @@ _MANY = 2
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text: a long list of names reads better so.
+    """The words of a text, for long lists of names.
 
     >>> words("JobID Submit")
     ('JobID', 'Submit')
@@ -163,7 +163,7 @@ def _header(line: str, delimiter: str, number: int) -> Header:
 
 
 def _reread(header: Header, lines: Sequence[str], layout: DumpLayout, delimiter: str, origin: str) -> Header:
-    """The header read with the requested delimiter, if that works at all."""
+    """The header read with the requested delimiter, if possible."""
     line = lines[header.line]
     if delimiter in line and is_header(line.split(delimiter), layout):
         return _header(line, delimiter, header.line)
@@ -205,7 +205,7 @@ def _explain_absence(lines: Sequence[str], layout: DumpLayout, origin: str) -> N
     if padded is not None and is_header(padded.split(), layout):
         message = (
             f"{origin}: the columns are padded with blanks, so values are cut and cannot be distinguished:\n"
-            f"  {shorten(padded)}\nAsk for delimited output (-P):\n  {layout.command}"
+            f"  {shorten(padded)}\nRequest delimited output (-P):\n  {layout.command}"
         )
         raise DelimiterError(message)
     order = f",\nor rows without a header in the order {'|'.join(layout.headerless)}" if layout.headerless else ""

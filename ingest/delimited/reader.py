@@ -1,9 +1,9 @@
-r"""Bytes of a delimited dump to regular rows, however people's text has torn it.
+r"""Bytes of a delimited dump to regular rows, also where free text has torn lines.
 
 sacct and sacctmgr escape nothing: a job name may hold the delimiter, a comment a line break. So most lines are read
 at once by polars, and the few that have too many or too few delimiters are put together one by one:
 
-- too few: the record goes on in the next line, unless that is a whole record;
+- too few: the record continues in the next line, unless that is a whole record;
 - too many: the surplus belongs to free text; only a reading in which all times, ids and counts fit is taken;
 - neither works: the row is refused, with its line and the reason. A guess is never loaded.
 
@@ -54,12 +54,12 @@ _SPARE = b"\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
 _ENDS = re.compile(rb"\r+\n")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FEWEST, _ENOUGH = 4, 64
-"""Characters that show at least whether a text without its mark is in UTF-16, and bytes at most."""
+"""Least characters, and most bytes, to detect UTF-16 without a byte order mark."""
 
 
 @dataclass(frozen=True)
 class DumpRows:
-    """The rows of a dump, all columns text (empty is null), and what became of the others.
+    """The rows of a dump, all columns text (empty is null), with the refused and skipped ones.
 
     `frame` has the columns of the layout's `used` that exist, and `LINE`. Every row of the input is in `frame`, in
     `refused` or counted in `n_skipped`. `doubts` counts rows by the columns whose text is left out, see `DumpRecord`.
@@ -142,7 +142,7 @@ def read_blocks(
         text = _DelimitedText(data, header.delimiter, offset)
         if not last:
             stop = _last_whole(text, header, layout)
-            if stop is None:  # nothing but torn lines so far; wait for more than a little, or it takes for ever
+            if stop is None:  # only torn lines so far; wait for many more, or it takes for ever
                 min_size = 2 * len(data)
                 rest.append(data)
                 continue
@@ -192,7 +192,7 @@ def _rows(
 def _whole_lines(chunks: Iterable[bytes], block: int, rest: list[bytes]) -> Iterator[tuple[bytes, bool]]:
     """The UTF-8 input in chunks that end with a line, without byte order mark and CRLF; and whether it is the last.
 
-    What the caller puts into `rest` comes again, in front of the next chunk.
+    Bytes that the caller puts into `rest` are repeated before the next chunk.
     """
     waiting: list[bytes | memoryview] = []
     size = 0
@@ -228,7 +228,7 @@ def decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def as_utf_8(data: bytes) -> bytes:
-    r"""A text as UTF-8 without a byte order mark: what `>` of PowerShell writes is UTF-16.
+    r"""A text as UTF-8 without a byte order mark: `>` of PowerShell writes UTF-16.
 
     >>> [as_utf_8(data) for data in (b"{}", b"\xef\xbb\xbf{}", "{}".encode("utf-16"))]
     [b'{}', b'{}', b'{}']
@@ -239,7 +239,7 @@ def as_utf_8(data: bytes) -> bytes:
 
 
 def utf_16(data: bytes) -> str | None:
-    r"""Which UTF-16 a text is in, by its first bytes: its mark, or without one that most second bytes are NUL; or None.
+    r"""The UTF-16 encoding of a text by its mark, or by NUL in most second bytes; None: not UTF-16.
 
     >>> [utf_16(data) for data in (b"\xff\xfes\0", b"s\0t\0e\0p\0", b"\0s\0t\0e\0p", b"step", b"step\0\0\0\0")]
     ['utf-16', 'utf-16-le', 'utf-16-be', None, None]
@@ -259,7 +259,7 @@ def _shows_header(data: bytes) -> bool:
 
 
 def _last_whole(text: _DelimitedText, header: Header, layout: DumpLayout) -> int | None:
-    """The last line that is whole whatever comes next: a block may end before it."""
+    """The last line that is whole independent of later lines: a block may end before it."""
     torn = _torn_lines(text, header, layout)[:-_AHEAD]
     whole = np.flatnonzero(~torn)
     first = max(_above(text, header), 0)
@@ -284,7 +284,7 @@ def clean(data: bytes, origin: str) -> tuple[bytes, list[LoadWarning]]:
 
 
 def clean_blocks(chunks: Iterable[bytes], origin: str, block: int) -> Iterator[tuple[bytes, int]]:
-    """What `clean` makes of the chunks, in blocks of at least so many bytes that end with a line (but for the last).
+    """Results of `clean` for the chunks, in blocks of at least `block` bytes that end with a line (except the last).
 
     Each comes with the number of damaged characters that were replaced in it.
 
@@ -301,7 +301,7 @@ def clean_blocks(chunks: Iterable[bytes], origin: str, block: int) -> Iterator[t
 
 
 def _plain_ends(data: bytes) -> bytes:
-    """Done twice it is done once, as it must be for what comes again in front of the next block."""
+    """Idempotent, since bytes in front of the next block are converted again."""
     if b"\r" not in data:
         return data
     data = data.replace(b"\r\n", b"\n")  # a tenth of the time of the pattern
@@ -309,7 +309,7 @@ def _plain_ends(data: bytes) -> bytes:
 
 
 def _utf8(data: bytes) -> tuple[bytes, int]:
-    """One damaged name must not cost the whole dump. Also returns how many characters were replaced."""
+    """Replaces damaged characters, so that one does not cost the whole dump; also returns their number."""
     if data.isascii():
         return data, 0
     try:
@@ -326,7 +326,7 @@ def damaged(count: int) -> list[LoadWarning]:
 
 
 class _DelimitedText:
-    """The bytes with a delimiter of one byte, the end of each line, and how many delimiters it holds.
+    """The bytes with a delimiter of one byte, the end of each line, and its number of delimiters.
 
     `offset` is the number of lines of the input that came before.
     """
@@ -364,7 +364,7 @@ class _DelimitedText:
 
 
 def _scan(data: bytes, mark: int) -> tuple[Longs, Longs]:
-    """Where each line ends, and how many delimiters it has; block by block, so that memory stays flat."""
+    """The end of each line, and its number of delimiters; block by block, so that memory is bounded."""
     buffer = np.frombuffer(data, np.uint8)
     ends, totals, seen = [], [], 0
     for start in range(0, len(buffer), _SCANNED):
@@ -385,12 +385,12 @@ def _first_lines(data: bytes) -> list[str]:
 
 
 def _above(text: _DelimitedText, header: Header) -> int:
-    """Lines of this block that stand above the first row: the header, and what comes before it."""
+    """Lines of this block before the first row: the header, and the lines before it."""
     return max(header.line + 1 - text.offset, 0)
 
 
 def _torn_lines(text: _DelimitedText, header: Header, layout: DumpLayout) -> npt.NDArray[np.bool_]:
-    """Which lines after the header need a closer look. A line is judged with the `_AHEAD` lines behind it."""
+    """Mask of the lines after the header that may be torn. A line is judged with the `_AHEAD` lines behind it."""
     torn: npt.NDArray[np.bool_] = text.counts != header.width - 1
     if header.names[-1] in layout.free_text:  # a line break in the last column: the line before looks whole
         blank = text.ends == text.starts
@@ -413,7 +413,7 @@ def _before_header(text: _DelimitedText, header: Header) -> Iterator[UnreadableR
     """Lines above the header are not of the table; they are counted, not dropped silently."""
     for index in range(header.line if text.offset == 0 else 0):
         if line := text.line(index).strip():
-            yield UnreadableRecord(index + 1, "it stands above the header", line[:RAW_LIMIT], index + 1)
+            yield UnreadableRecord(index + 1, "it precedes the header", line[:RAW_LIMIT], index + 1)
 
 
 def _check_end(
@@ -432,7 +432,7 @@ def _check_end(
 
 
 def _regular(text: _DelimitedText, torn: npt.NDArray[np.bool_], header: Header, layout: DumpLayout) -> pl.DataFrame:
-    """All lines that need no closer look, in one read."""
+    """All lines that are not torn, in one read."""
     whole = ~torn
     whole[: _above(text, header)] = False
     lines = np.flatnonzero(whole) + text.offset + 1
@@ -456,7 +456,7 @@ def _regular(text: _DelimitedText, torn: npt.NDArray[np.bool_], header: Header, 
 
 
 def _join(text: _DelimitedText, whole: npt.NDArray[np.bool_]) -> tuple[bytes, int]:
-    """Bytes that begin with so many lines to skip and go on with the whole ones. Copied only if others lie between."""
+    """Bytes with a number of lines to skip, followed by the whole ones. Copied only if others lie between."""
     edges = np.flatnonzero(np.diff(whole.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
     if len(edges) == 1:
         return text.data, int(edges[0, 0])
@@ -484,7 +484,7 @@ def _worded(frame: pl.DataFrame) -> bool:
 
 
 def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Series:
-    """Concatenated dumps bring their header along."""
+    """Mask of repeated headers in concatenated dumps."""
     shown = dict(zip(header.names, header.shown, strict=False))
     names = [name for name in frame.columns if name != LINE]
     same = [pl.col(name).str.to_lowercase() == shown[name].lower() for name in names[:4]]

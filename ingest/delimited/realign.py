@@ -1,12 +1,12 @@
-"""Spreading the fields of one row over its columns, where people's text holds the delimiter.
+"""Spreading the fields of one row over its columns, where free text holds the delimiter.
 
 A row has some fields more than there are columns, its *surplus*, and each of these belongs to a free text. A *reading*
-gives each column its fields. What lies between two columns of a reading follows from the *level*: how much of the
-surplus the columns before have taken, from 0 at the first column to all of it behind the last one. A typed column keeps
-the level, and a free one may raise it.
+assigns fields to each column. The boundary between two columns of a reading is a *level*: the part of the surplus that
+the columns before have taken, from 0 at the first column to all of it behind the last one. A typed column keeps the
+level, and a free one may raise it.
 
-There may be more readings than atoms, so they are never listed. What all have in common follows from the levels that
-each column can begin and end at, with the fewest odd texts: at most surplus squared questions for each column.
+The number of readings grows exponentially, so they are never listed. Their common fields follow from the levels at
+which each column can begin and end, with the fewest odd texts: at most surplus squared checks for each column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_SHAPED: Final = 1 << 14
 """Characters of a text with delimiters in it, beyond which it is no value of a column of a known shape."""
 
 NEVER: Final = 1 << 30
-"""More odd texts than any reading has: there is no such reading."""
+"""More odd texts than any reading has; marks a missing reading."""
 
 
 class Spread(NamedTuple):
@@ -39,7 +39,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class FreeTextColumns:
-    """The columns of a dump: which are free text, what their values look like, and how texts nearly always begin."""
+    """The columns of a dump: free text, shapes of values, and usual beginnings of texts."""
 
     delimiter: str
     free: Sequence[bool]
@@ -49,7 +49,7 @@ class FreeTextColumns:
     def spread(self, fields: Sequence[str]) -> Spread | None:
         """The one way to spread fields over the columns; None if none fits, or several that differ in substance.
 
-        Those that differ in free text only are one: what the likeliest of them do not agree in is in doubt.
+        Readings that differ in free text only count as one: texts in which the likeliest of them differ are in doubt.
         """
         surplus = len(fields) - len(self.free)
         if surplus < 0 or surplus > MAX_SURPLUS:
@@ -77,7 +77,7 @@ class _SurplusRow:
         self._asked: dict[tuple[int, int, int], bool] = {}
 
     def spread(self) -> Spread | None:
-        """What all readings have in common, and of the texts what the likeliest have."""
+        """The common fields of all readings, and the common texts of the likeliest ones."""
         after = self._fewest_after()
         if after[0][0] >= NEVER:
             return None
@@ -118,7 +118,7 @@ class _SurplusRow:
         return after[::-1]
 
     def _ends(self, column: int, rest: Sequence[int], starts: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """From which levels to which a column may lead, of those from which a reading goes on to the last column."""
+        """Pairs of levels at the beginning and end of a column that are part of a complete reading."""
         free, shaped = self._columns.free[column], self._columns.shapes[column] is not None
         for start in starts:
             for end in range(start, self._surplus + 1 if free else start + 1):

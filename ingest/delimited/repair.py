@@ -1,6 +1,6 @@
 r"""Putting torn records together: the few lines of a dump that do not have the right number of delimiters.
 
-A record's fields, one for each column, are its *reading*. Where the delimiter occurs in people's text there are several
+A record's fields, one for each column, are its *reading*. Where the delimiter occurs in free text there are several
 readings; the columns that hold times, ids and counts decide. If more than one reading is left, they may differ in free
 text only, and texts that differ in the likeliest of them are left out: a wrong text is worse than none. How readings
 are searched is in `ingest.delimited.realign`.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ingest.delimited.realign import Reading, Spread
 
 MAX_LINES: Final = 1_000
-"""Physical lines that one record may span."""
+"""Most lines that one record may span."""
 
 MAX_TRIES: Final = 8
 """Ends that are tried once a torn record has enough delimiters: a later line may bring the rest of its text."""
@@ -35,7 +35,7 @@ MIN_TELLING: Final = 2
 class DumpRecord(NamedTuple):
     """A record that could be read, and the line that it begins on (from 1).
 
-    `doubts` are the columns that we use and whose text is left out, since which of several it is cannot be decided.
+    `doubts` are the used columns whose text is left out, since several texts are possible.
     """
 
     line: int
@@ -125,7 +125,7 @@ class Assembler:
         return self._next_beginning(lines, at), None
 
     def _with_tail(self, lines: Sequence[str], stop: int, spread: Spread) -> tuple[int, Spread]:
-        """A line break inside the last column leaves lines behind that have no other owner."""
+        """The record with following lines that belong to its last column, after a line break in that."""
         end = stop
         most = min(len(lines), stop + MAX_LINES)
         while self._open_end and end < most and self._is_tail(lines[end]):
@@ -145,11 +145,11 @@ class Assembler:
         return another and not self._is_header(line)
 
     def _is_header(self, line: str) -> bool:
-        """Column names: here begins another dump, whose rows are no text of the record above."""
+        """Whether a line has column names: another dump begins, whose rows are no text of the record above."""
         return is_header(line.split(self._delimiter, MOST_COLUMNS), self._layout)
 
     def _next_beginning(self, lines: Sequence[str], at: int) -> int:
-        """Where to go on after a record that cannot be read: the next line that clearly begins one, or is whole."""
+        """The next line after an unreadable record that clearly begins a record, or is whole."""
         stop = at + 1
         while stop < len(lines) and self._begins(lines[at]) and lines[stop].strip() and not self._clearly(lines[stop]):
             stop += 1
@@ -159,25 +159,25 @@ class Assembler:
         return line.count(self._delimiter) >= self._delimiters or self._begins(line)
 
     def _typed_before_text(self) -> int:
-        """How many of the first columns are typed: they show whether a line begins a record."""
+        """Number of typed columns at the front: they show whether a line begins a record."""
         leading = 0
         while leading < len(self._names) and self._shapes[leading] is not None and not self._free[leading]:
             leading += 1
         return leading
 
     def _may_begin(self, line: str) -> bool:
-        """The typed columns at the front do not contradict it. Of three or more, one may hold a damaged value."""
+        """Whether the typed columns at the front allow a beginning. Of three or more, one may be damaged."""
         fields = line.split(self._delimiter)[: self._leading]
         pairs = zip(self._shapes, fields, strict=False)
         misfits = sum(shape is not None and shape.fullmatch(field) is None for shape, field in pairs)
         return misfits <= (len(fields) > MIN_TELLING)
 
     def _begins(self, line: str) -> bool:
-        """Typed columns at the front confirm it."""
+        """Whether typed columns at the front confirm a beginning."""
         return self._leading > 0 and self._delimiter in line and self._may_begin(line)
 
     def _is_another(self, line: str) -> bool:
-        """Several typed columns at the front all fit the beginning of another record."""
+        """Whether several typed columns at the front all fit the beginning of another record."""
         fields = line.split(self._delimiter)[: self._leading]
         if len(fields) <= MIN_TELLING or not fields[0] or not fields[1]:
             return False
@@ -187,7 +187,7 @@ class Assembler:
         n_fields, n_columns = raw.count(self._delimiter) + 1, self._delimiters + 1
         reason = f"{n_fields} fields, expected {n_columns}"
         if n_fields > n_columns:
-            reason += "; which text holds the delimiter cannot be decided"
+            reason += "; the text that holds the delimiter is ambiguous"
         elif n_fields == n_columns:
             reason = f"{n_fields} fields, but times, ids or counts are not where they should be"
         if self._is_header(raw):

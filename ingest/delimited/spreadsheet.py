@@ -28,7 +28,7 @@ WITHIN: Final = frozenset(",=:/-[]")
 """Delimiters that TRES (`cpu=4,gres/gpu:h100=8`), node lists (`n[1-3,5]`) and lists of names hold themselves."""
 
 MARK: Final = "\x1f"
-"""What separates the columns once the quotes are gone."""
+"""Separator of the columns after the quotes are removed."""
 
 _HEADER = re.compile(r'\s*"?[A-Za-z]\w*(%-?\d+)?"?(,"?[A-Za-z]\w*(%-?\d+)?"?)+,?\s*')
 _BREAKS = re.compile(r"[\r\n]+")
@@ -38,7 +38,7 @@ _MANY = 1 << 20
 def plain(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same text; that of a spreadsheet with `MARK` between its columns, and without its quotes.
 
-    A table with commas is taken as a whole: neither what a person saved nor what will be refused is large.
+    A table with commas is held in memory as a whole: saved spreadsheets are small, and others will be refused.
     """
     chunks = iter(chunks)
     first = b""
@@ -87,7 +87,7 @@ def refuse_ambiguous(
         counts: delimiters in each line.
         header: the columns.
         layout: which of them hold lists.
-        origin: what to call the input.
+        origin: name of the input.
         offset: lines before these.
 
     Raises:

@@ -1,6 +1,6 @@
 """Tar archives of input files: plain, gzip or Zstandard. Their files are unpacked one by one into a folder of ours.
 
-Names in an archive are shown and never used: nothing is written outside that folder. Links and devices are passed over.
+Names in an archive are shown and never used: nothing is written outside that folder. Links and devices are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PIECE: Final = 1 << 20
 
 
 class Member(NamedTuple):
-    """A file to read: where it is, how it is called, and why it cannot be read, if so."""
+    """A file to read: its path, its name, and the reason if it cannot be read."""
 
     path: str
     shown: str
@@ -42,8 +42,8 @@ def unpacked(names: Iterable[str], is_wanted: Callable[[str, str], bool]) -> Ite
     Of an archive that is cut or damaged those before the damage are returned, and itself with the error.
 
     Args:
-        names: of files; whatever is no tar archive is passed on.
-        is_wanted: whether the file at a path, which is called so, is an input.
+        names: of files; files other than tar archives are passed on.
+        is_wanted: whether the file at a path, with its name, is an input.
     """
     with TemporaryDirectory(prefix="trackside-") as folder:
         place = Path(folder)
@@ -62,7 +62,7 @@ def is_archive(head: bytes) -> bool:
 
 
 def _is_archive(name: str) -> bool:
-    """Whether a file is a tar archive, packed or not; a pipe is not looked into."""
+    """Whether a file is a tar archive, packed or not; a pipe is not examined."""
     try:
         if not Path(name).is_file():
             return False

@@ -29,7 +29,7 @@ LONGEST_LINE: Final = 1 << 20
 _LINE_END: Final = 1 << 16
 
 _BLANK: Final = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
-"""What may stand before the first character: blanks and byte order marks."""
+"""Blanks and byte order marks before the first character."""
 
 STDIN: Final = "-"
 
@@ -47,10 +47,10 @@ class Input:
     """An input that can be examined, and then read once; a context of its own closes it, however far it was read.
 
     Attributes:
-        name: File name as text (or the one that is passed to be shown), or `-` for standard input.
+        name: File name as text (or the name to show), or `-` for standard input.
         head: The first `HEAD` bytes.
         size: Bytes on disk; 0 where that is unknown (a pipe).
-        done: So many of them have been read.
+        done: Bytes read so far.
         cut: The packing of a stream that turned out to be cut off, where that `may_be_cut`; else None.
         n_unpacked: Bytes that have been read, unpacked.
 
@@ -63,7 +63,7 @@ class Input:
 
         Args:
             name: Of the file.
-            shown: How it is called in messages.
+            shown: Its name in messages.
             may_be_cut: A packed stream that is cut off ends where it was cut, unless nothing of it can be unpacked.
         """
         self.name = as_text(name if shown is None else shown)
@@ -114,7 +114,7 @@ class Input:
         return b"".join(self)
 
     def whole_text(self) -> bytes:
-        """All of it at once, if its lines end somewhere: what a small file unpacks to without end is not held.
+        """All of it at once, if no line is too long: a small file may unpack to an endless one.
 
         Raises:
             InputError: as `in_lines`.
@@ -122,7 +122,7 @@ class Input:
         return b"".join(self.in_lines())
 
     def in_lines(self) -> Iterator[bytes]:
-        """All chunks of a text, whose lines (of JSON: whose texts and what lies between) end somewhere.
+        """All chunks of a text without too long lines (in JSON: texts, and separators between them).
 
         Raises:
             InputError: as for all chunks; or a line goes on for more than `LONGEST_LINE` bytes: 2 GB without an end fit
@@ -142,10 +142,9 @@ class Input:
     def with_short_lines(self) -> Iterator[bytes]:
         """All chunks, but of a line that is far too long only its beginning and its end; the others are as they were.
 
-        A long line that was drawn over ends where it was (`with_ends`).
+        A long line with carriage returns, as of a progress bar, ends at these (`with_ends`).
 
-        A machine that loses power leaves megabytes of NULs in a file that was being written, and what is behind
-        them is sound.
+        A machine that loses power leaves megabytes of NULs in an open file; the text behind them is sound.
 
         Raises:
             InputError: as for all chunks.
@@ -173,7 +172,7 @@ class Input:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it, also where whoever read it broke off in the middle."""
+        """Close it, also where the reader stopped in the middle."""
         self._close()
 
     def _close(self) -> None:
@@ -182,7 +181,7 @@ class Input:
 
     def _open(self) -> io.BufferedReader:
         if self.name == STDIN:
-            if sys.stdin is None:  # closed by whoever started us
+            if sys.stdin is None:  # closed by the parent process
                 raise UnrecognisedInputError("standard input is closed; pipe a file into it")
             source = sys.stdin.buffer
             return source if isinstance(source, io.BufferedReader) else io.BufferedReader(source)  # type: ignore[arg-type]  # any reader of bytes will do
@@ -192,7 +191,7 @@ class Input:
         return source
 
     def _plain(self) -> io.BufferedIOBase:
-        """The bytes themselves, or what is inside the packed stream."""
+        """The bytes themselves, or the unpacked ones."""
         try:
             begin = self._source.peek(LONGEST_MARK)
         except OSError as error:

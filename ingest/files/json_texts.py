@@ -1,4 +1,4 @@
-"""JSON texts that stand behind each other, as watches print them and logs have them, the last of which may be cut."""
+"""Successive JSON texts, as in the output of a watch and in logs; the last one may be cut."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def json_texts(text: str, *, between: re.Pattern[str] = SPACE) -> Iterator[tuple
 
     Args:
         text: all of them.
-        between: what may stand before each of them, and behind the last; it also matches nothing.
+        between: separator before each of them, and behind the last; it also matches nothing.
 
     Raises:
         BrokenTextError: at the first that cannot be read; those before it have been returned.

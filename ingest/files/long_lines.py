@@ -1,4 +1,4 @@
-r"""Lines without end: a progress bar draws over itself for hours, and ends in a carriage return each time."""
+r"""Endless lines: a progress bar redraws itself for hours, each time with a carriage return."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def with_ends(chunks: Iterable[bytes], longest: int = LONG) -> Iterator[bytes]:
 def _undivided(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, in chunks none of which ends between a carriage return and what is behind it.
 
-    Of more carriage returns than `MOST_HELD`, which belong to no line, one may.
+    A run of more than `MOST_HELD` carriage returns may be divided.
     """
     held = b""
     for chunk in chunks:
@@ -52,7 +52,7 @@ def _undivided(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _ends_lacking(chunk: bytes, since: int, longest: int) -> Iterator[int]:
-    """Where lines longer than that are to end; the first has begun so many bytes before."""
+    """Positions at which lines longer than `longest` are ended; the first line began `since` bytes before."""
     at, limit = 0, longest - since
     while (limit := max(limit, 0)) < len(chunk):
         line_end = chunk.rfind(b"\n", at, limit)

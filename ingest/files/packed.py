@@ -18,17 +18,17 @@ _PACKINGS: Final = {
     "xz": re.compile(rb"\xfd7zXZ\0"),
     "bzip2": re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),  # a block, or the end of an empty one: BZh alone is text
 }
-"""The name of a packing, and how what is packed so begins."""
+"""Packings, with the beginning of a stream of each."""
 
 LONGEST_MARK: Final = 10
-"""Bytes of a beginning that identify the format."""
+"""Bytes of a beginning that identify the packing."""
 
 _MEMORY: Final = 256 << 20
 """Bytes that a stream may request to be unpacked: `xz -9` needs a quarter of it, a hostile one requests 4 GiB."""
 
 
 def packing_of(begin: bytes) -> str | None:
-    """How a file that begins like this is packed; None where it is not.
+    """The packing of a file with this beginning; None where it has none.
 
     >>> packing_of(b"BZh91AY&SY"), packing_of(b"BZhang|gpu"), packing_of(b"step 1")
     ('bzip2', None, None)
@@ -37,7 +37,7 @@ def packing_of(begin: bytes) -> str | None:
 
 
 def unpacked_stream(packing: str, source: io.BufferedReader) -> Unpacked:
-    """What is inside a packed stream, unpacked as it is read."""
+    """The content of a packed stream, unpacked while it is read."""
     if packing == "gzip":
         return DecompressedStream(source, GzipDecoder, (zlib.error,))
     if packing == "zstd":

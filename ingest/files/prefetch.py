@@ -1,4 +1,4 @@
-"""Working ahead: the next item is made while this one is used, or something is made while others are."""
+"""Prefetching: the next item is computed in a thread while the current one is used."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TURN_S: Final = 0.2
 
 
 def prefetch_one(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items; while the caller is busy with one, a second thread makes the next one, and no more than that.
+    """The same items; while the caller uses one, a second thread computes the next one, and no more than that.
 
-    What goes wrong in the making is raised here. A caller who stops early does not wait for the item in the making: the
-    making may hang (a pipe without a writer), and could not be stopped.
+    Its errors are raised here. A caller that stops early does not wait for the next item: its computation may hang (a
+    pipe without a writer), and could not be stopped.
     """
     made: SimpleQueue[tuple[Item] | BaseException | None] = SimpleQueue()
     requested, enough = Semaphore(1), Event()
@@ -36,7 +36,7 @@ def prefetch_one(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def started(work: Callable[[], Item]) -> Callable[[], Item]:
-    """Begin some work in a thread of its own; what comes back waits for it, and raises what went wrong, once.
+    """Start work in a separate thread; the returned function waits for its result, and raises its error once.
 
     No call is needed: a thread whose work is no longer needed ends on its own and does not delay the exit.
     """
@@ -62,7 +62,7 @@ def started(work: Callable[[], Item]) -> Callable[[], Item]:
 def _waited_for(made: SimpleQueue[Item]) -> Item:
     """The next item of a queue.
 
-    A wait without end for a lock goes on through Ctrl-C once polars was used: its handler of signals restarts calls.
+    An unlimited wait for a lock ignores Ctrl-C once polars was used: its signal handler restarts calls.
     """
     while True:
         try:
@@ -74,7 +74,7 @@ def _waited_for(made: SimpleQueue[Item]) -> Item:
 def _make(
     items: Iterator[Item], made: SimpleQueue[tuple[Item] | BaseException | None], requested: Semaphore, enough: Event
 ) -> None:
-    """Make one item each time that one is requested; None marks the end. Ends when there are `enough`."""
+    """Compute one item for each request; None marks the end. Stops when there are `enough`."""
     try:
         while True:
             requested.acquire()

@@ -1,7 +1,7 @@
-"""Opening an input file without waiting for ever and without reading for ever.
+"""Opening an input file without an endless wait or an endless read.
 
-A named pipe without a writer makes `open` wait without end, a device such as /dev/zero has none, and a name
-with a NUL is no name. Process substitution (`<(command)`), /dev/stdin and pipes with a writer are inputs like others.
+A named pipe without a writer blocks `open` for ever, a device such as /dev/zero has no end, and a name with a NUL is
+invalid. Process substitution (`<(command)`), /dev/stdin and pipes with a writer are inputs like others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is inside a packed stream, as a file: one loop for all packings, and the decoders of those that have one."""
+"""The content of a packed stream as a file: one loop for all packings, and their decoders."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PIECE: Final = 1 << 16
 
 
 class Unpacked(io.BufferedIOBase):
-    """What is inside a packed stream, unpacked as it is read; a packing gives `_some` bytes at a time.
+    """The content of a packed stream, unpacked while it is read; a packing implements `_some`.
 
     Where the stream ends too early, all that could be unpacked before is returned first; where it is damaged, nearly
-    all: a decoder may keep the end of what it was given.
+    all: a decoder may keep the end of its input.
     """
 
     def readable(self) -> bool:
@@ -45,7 +45,7 @@ class Unpacked(io.BufferedIOBase):
         return b"".join(parts)
 
     def _some(self, size: int) -> bytes:
-        """Some bytes, at most so many (-1: as many as it likes); none at the end. It fails again where it has failed.
+        """Some bytes, at most `size` (-1: no limit); none at the end. After an error it fails again.
 
         Raises:
             EOFError: it ends too early.
@@ -103,10 +103,10 @@ class GzipDecoder:
 
 
 class DecompressedStream(Unpacked):
-    """What is inside gzip, xz or bzip2 streams, one behind the other, as pbzip2 and joined files have them.
+    """The content of successive gzip, xz or bzip2 streams, as in files of pbzip2 and joined files.
 
-    The standard library's own files lose what they have unpacked where a stream ends too early; those of xz and bzip2
-    take a damaged later stream for what may stand behind the last, and leave it out without a word.
+    The standard library's own files lose unpacked data where a stream ends too early; those of xz and bzip2 take a
+    damaged later stream for trailing data, and skip it silently.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class DecompressedStream(Unpacked):
                 return part
 
     def _needed(self) -> bytes:
-        """What the decoder needs to go on."""
+        """The next input of the decoder."""
         if not self._decoder.needs_input:
             return b""
         packed = self._source.read(_PIECE)

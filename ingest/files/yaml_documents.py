@@ -1,10 +1,10 @@
-"""YAML documents as the values that JSON has: the one reader of YAML, for input that anyone may have written.
+"""YAML documents as JSON values: the only reader of YAML, for untrusted input.
 
-Plain values are read by YAML 1.2's core schema, which is what `kubectl -o yaml` means: `yes` and `on` are text, a time
-stays text. Keys become text. Only the parser of PyYAML is used, and none of its constructors: there is nothing that a
-tag could call. What a few bytes of aliases would expand to is bounded, and so are depth and size.
+Plain values are read by YAML 1.2's core schema, as `kubectl -o yaml` writes it: `yes` and `on` are text, a time stays
+text. Keys become text. Only the parser of PyYAML is used, and none of its constructors, so tags cannot call code. The
+expansion of aliases is bounded, and so are depth and size.
 
-A list that was cut off between two items is YAML like any other: nothing in the text shows the cut.
+A list that was cut off between two items is valid YAML: the text does not show the cut.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class _OpenCollection:
     """A list or mapping that is being read.
 
     Attributes:
-        value: what it holds so far.
-        anchor: the name that aliases call it by.
-        began: how many values came before it.
-        key: of a mapping: the key whose value comes next.
-        merged: of a mapping: what `<<` adds where it has no key of its own.
+        value: its content so far.
+        anchor: its name in aliases.
+        began: number of values before it.
+        key: of a mapping: the key of the next value.
+        merged: of a mapping: values from `<<` for keys that it lacks.
     """
 
     value: list[Any] | dict[str, Any]
@@ -91,7 +91,7 @@ class _OpenCollection:
 
 @dataclass
 class _Document:
-    """A document that is being read. `anchors` are values by name, and how many values each is."""
+    """A document that is being read. `anchors` are values by name, with the number of values in each."""
 
     root: Any = None
     open: list[_OpenCollection] = field(default_factory=list)
@@ -123,7 +123,7 @@ class _Document:
         self.put(done.value, None)
 
     def alias(self, name: str | None) -> int:
-        """Put what an alias stands for; how many values that is."""
+        """Add the value of an alias; returns its number of values."""
         if name is None or name not in self.anchors:
             message = f"the alias *{name} refers to nothing, or to itself"
             raise yaml.YAMLError(message)
@@ -133,7 +133,7 @@ class _Document:
         return size
 
     def put(self, value: Any, text: str | None) -> None:  # noqa: ANN401 - any value of JSON
-        """Put a value where the document is; `text` is how it is called as a key."""
+        """Add a value at the current place of the document; `text` is its form as a key."""
         if not self.open:
             self.root = value
             return

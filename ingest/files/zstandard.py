@@ -20,14 +20,14 @@ _UNWRITTEN: Final = b"\xff"
 
 
 class ZstdFile(Unpacked):
-    """What is inside a Zstandard stream, unpacked as it is read."""
+    """The content of a Zstandard stream, unpacked while it is read."""
 
     def __init__(self, source: io.BufferedIOBase) -> None:
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
         self._fault: Exception | None = None
 
     def _some(self, size: int) -> bytes:
-        """As of `Unpacked`. Arrow does not report how much it had unpacked when it failed: that shows in the buffer."""
+        """As of `Unpacked`. Arrow does not return the number of bytes unpacked before an error: the buffer shows it."""
         if self._fault is not None:
             raise self._fault
         buffer = bytearray(_UNWRITTEN * (_PIECE if size < 0 else min(size, _PIECE)))

@@ -1,1 +1,1 @@
-"""Loads: one transaction for each input, an account of its rows, and what is reported of it."""
+"""Loads: one transaction for each input, an account of its rows, and its report."""

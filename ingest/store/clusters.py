@@ -1,4 +1,4 @@
-"""Which cluster rows belong to whose log names none."""
+"""The cluster of rows from logs that do not name one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 LOCAL: Final = "local"
-"""Cluster of logs of a machine that is part of none."""
+"""Cluster of logs from a machine outside all clusters."""
 
 
 def cluster_of_jobs(writer: Writer) -> str:

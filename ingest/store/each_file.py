@@ -1,4 +1,4 @@
-"""The loop of every verb that loads files one by one: a file that cannot be used is reported, and the others go on."""
+"""The loop of every verb that loads files one by one: an unusable file is reported, and the others are loaded."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def load_each(
     Args:
         names: names of files.
         load: loads one, by its name and its cluster, in a transaction of its own; a fault leaves nothing of it behind.
-        cluster: whose a file is that names none. It is determined at each file: one may be the first of its cluster,
-            and if it is unknown, that is a fault of the file.
-        progress: called with which file is being read, its number, and how many there are.
+        cluster: returns the cluster of a file that names none. It is called for each file: one may be the first of its
+            cluster, and an unknown cluster is a fault of the file.
+        progress: called with the current file, its number, and the number of files.
 
     Returns:
         One report for each file: what was loaded, or the fault.

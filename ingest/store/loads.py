@@ -22,7 +22,7 @@ LOADS: Final = columns_of("loads")
 
 
 class Growth:
-    """Counts the rows that come to the table which an input feeds; begun before they are written."""
+    """Counts the new rows of the table that an input feeds; created before they are written."""
 
     def __init__(self, writer: Writer, source: IngestSource) -> None:
         self._writer = writer
@@ -31,8 +31,8 @@ class Growth:
     def counted(self, parsed: Parsed, fed: Container[str]) -> Parsed:
         """The input with its new rows: by how much the first of the source's tables grew that is among those `fed`.
 
-        Merging may make one row of two that were there; a table that shrinks has nothing new. An input's row that makes
-        several of the table (a switch, its nodes) is one.
+        Merging may combine two existing rows; a table that shrinks has nothing new. An input's row that becomes several
+        rows of the table (a switch, its nodes) counts once.
         """
         table = next((name for name in self._before if name in fed), None)
         grown = 0 if table is None else self._height(table) - self._before[table]
@@ -43,10 +43,10 @@ class Growth:
 
 
 class Repetition:
-    """Whether a file was loaded before, and is not in part gone since; begun before its rows are written.
+    """Detects a file that was loaded before and is still complete; created before its rows are written.
 
-    Its rows are known already if the same bytes were loaded as the same source and no table grows by them. Of another
-    input, such as a log that has grown, it is not counted how many rows are new.
+    Its rows are already stored if the same bytes were loaded as the same source and no table grows by them. New rows of
+    any other input, such as a log that has grown, are not counted.
     """
 
     def __init__(self, writer: Writer, source: IngestSource, *, request: LoadRequest, digest: str) -> None:
@@ -57,7 +57,7 @@ class Repetition:
         self._before = heights_fed(self._writer, self._source) if loaded else None
 
     def counted(self, parsed: Parsed) -> Parsed:
-        """The input with `rows_new` 0 if all its rows are known already."""
+        """The input with `rows_new` 0 if all its rows are already stored."""
         known = self._before is not None and self._before == heights_fed(self._writer, self._source)
         return replace(parsed, rows_new=0) if known else parsed
 
@@ -69,12 +69,12 @@ def heights_fed(writer: Writer, source: IngestSource) -> dict[str, int]:
 
 
 def write_account(writer: Writer, parsed: Parsed, *, request: LoadRequest, digest: str, now: datetime) -> None:
-    """Keep the refused rows, and what came of all rows; within the transaction that wrote the others.
+    """Store the refused rows, and the account of all rows; within the transaction that wrote the others.
 
     Args:
         writer: The warehouse.
         parsed: The input.
-        request: What the load requested.
+        request: The request of the load.
         digest: SHA-256 of the input.
         now: The time.
     """
@@ -88,7 +88,7 @@ def write_accounts(
 
     Args:
         writer: The warehouse.
-        inputs: Each with what its load requested, and its SHA-256.
+        inputs: Each with the request of its load, and its SHA-256.
         rejects: The refused rows to keep.
         now: The time.
     """

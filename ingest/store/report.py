@@ -1,4 +1,4 @@
-"""What came of an input: loaded or not, its rows counted, its warnings, in a line or summed up over many."""
+"""The result of a load: loaded or not, counts of rows, warnings, in a line or summed up over many inputs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ FAULTS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
     PanicException, PolarsError,
 )  # fmt: skip
-"""Errors of code and data. What stops all inputs (a full disk, a signal to stop) is none of them."""
+"""Errors of code and data, without those that stop all inputs (a full disk, a signal to stop)."""
 
 
 class InputFaultError(RuntimeError):
-    """An input could not be loaded, for an unexpected reason. The others are."""
+    """An input could not be loaded, for an unexpected reason. Other inputs are loaded."""
 
 
 def fault_of(origin: str, error: BaseException) -> Exception:
-    """The error to report of an input that could not be loaded, so that the others are."""
+    """The error to report for an input that could not be loaded, while the others are."""
     if isinstance(error, (InputError, OptionError, SourceError)):
         return error
     if isinstance(error, MemoryError):
-        return InputError(f"{origin}: it needs more memory than there is here; load it in parts")
+        return InputError(f"{origin}: not enough memory on this machine; load it in parts")
     first = next(iter(str(error).splitlines()), "")
     fault = InputFaultError(f"{origin} could not be loaded ({type(error).__name__}: {first}); please report it")
     fault.__cause__ = error
@@ -43,7 +43,7 @@ def fault_of(origin: str, error: BaseException) -> Exception:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What came of an input: loaded (`parsed`), or not (`error`); `reported_before`: warnings of the last load."""
+    """The result of an input: loaded (`parsed`), or not (`error`); `reported_before`: warnings of the last load."""
 
     origin: str
     parsed: Parsed | None = None
@@ -52,7 +52,7 @@ class LoadReport:
 
     @property
     def fresh(self) -> list[LoadWarning]:
-        """The warnings that the last load did not give."""
+        """The warnings that the last load did not have."""
         return [each for each in self.parsed.warnings if each not in self.reported_before] if self.parsed else []
 
 
@@ -62,7 +62,7 @@ def first_error(reports: Sequence[LoadReport]) -> Exception | None:
 
 
 class LoadSummary(LoadReport):
-    """What came of all answers of one source, read live."""
+    """The result of all answers of one source, read live."""
 
     @property
     def line(self) -> str:
@@ -82,7 +82,7 @@ class Note(LoadSummary):
 
     @property
     def line(self) -> str:
-        """What it is about."""
+        """The subject of the warning."""
         return self.origin
 
 
@@ -112,7 +112,7 @@ def _new_and_known(report: LoadReport) -> tuple[int, int]:
 
 
 def counts(parsed: Parsed) -> str:
-    """Rows of an input by what became of them."""
+    """Counts of an input's rows: loaded, duplicate, skipped, refused."""
     new = parsed.rows_new
     n_known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
     taken = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
@@ -130,7 +130,7 @@ def counts(parsed: Parsed) -> str:
 
 
 def _span(loaded: Sequence[Parsed]) -> str:
-    """The time that the inputs cover, from the first to the last; gaps within are `trackside status`'s."""
+    """The time that the inputs cover, from the first to the last; `trackside status` shows gaps within it."""
     since = min((each.covers_from for each in loaded if each.covers_from), default=None)
     until = max((each.covers_until for each in loaded if each.covers_until), default=None)
     return "" if since is None or until is None else f"; {iso(since)} to {iso(until)}"

@@ -1,4 +1,4 @@
-"""What a load requested, and how: columns of `loads` that every loader fills."""
+"""The request of a load and its transport: columns of `loads` that every loader fills."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 Transport: TypeAlias = Literal["file", "stdin", "command", "rest", "remote_read", "export", "json"]
-"""How rows come: from a file or standard input, from Slurm's commands or slurmrestd, from a Prometheus server by remote
-read, by VictoriaMetrics' export or as queries in JSON."""
+"""Transports of rows: from a file or standard input, from Slurm's commands or slurmrestd, from a Prometheus server by
+remote read, by VictoriaMetrics' export or as queries in JSON."""
 
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """What a load requested, as `loads` keeps it.
+    """The request of a load, as stored in `loads`.
 
     Attributes:
         origin: name of the file, the command line, or the server's address with the selector.
-        transport: how the rows came.
-        request: what was requested of a running Slurm, the same whatever the time.
+        transport: transport of the rows.
+        request: the request to a running Slurm, without its time.
         since: start of the requested time; None where no time was requested.
         until: end of that time.
         partial: others' jobs were hidden from us, so the load covers no time.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ingest.tables import SourceName
 
 _SPEAKER: Final = re.compile(r"^(slurm_)?\w+: (error|fatal): ")
-"""How a command's messages on stderr begin."""
+"""Prefix of a command's messages on stderr."""
 
 SHOWN: Final = 20
 """Names that one message shows."""
@@ -28,7 +28,7 @@ SHOWN: Final = 20
 
 @dataclass(frozen=True)
 class Loaded:
-    """One answer that was loaded: `title` is its request, `parsed` has no rows any more."""
+    """One loaded answer: `title` is its request, `parsed` is without rows."""
 
     title: str
     parsed: Parsed
@@ -37,7 +37,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class FailedQuestion:
-    """One question without an answer that could be used."""
+    """One request without a usable answer."""
 
     title: str
     error: Exception
@@ -47,7 +47,7 @@ class FailedQuestion:
 
 
 def without_rows(parsed: Parsed) -> Parsed:
-    """All but the rows: a backfill of years is not to hold them until it ends."""
+    """The account without rows, so that a backfill of years does not hold them in memory."""
     return replace(parsed, frames={})
 
 
@@ -61,8 +61,8 @@ def summaries(
 
     Args:
         loads: All answers, of one cluster.
-        cluster: What to begin the lines with: its name where there are several, else nothing.
-        before: The warnings that the source gave last time.
+        cluster: Prefix of the lines: its name where there are several, else empty.
+        before: The warnings of the source's last load.
     """
     for source in dict.fromkeys(load.parsed.source for load in loads):
         answers = [load for load in loads if load.parsed.source == source]
@@ -72,7 +72,7 @@ def summaries(
 
 
 def _requested(answers: Sequence[Loaded]) -> str:
-    """What was requested: the commands, and how many windows of which time."""
+    """The requests: commands, and number and time of windows."""
     parts = []
     for title in dict.fromkeys(load.title for load in answers):
         windows = [load.window for load in answers if load.title == title and load.window is not None]
@@ -111,13 +111,13 @@ def nothing(source: SourceName, warning: LoadWarning) -> Parsed:
     return Parsed(source, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0, warnings=[warning])
 
 
-# --- what was not
+# --- failures
 
 
 def failures(failed: Sequence[FailedQuestion], *, cluster: str) -> Iterator[LoadReport]:
-    """One report for each cause that keeps something needed from being read, and one warning about all the rest.
+    """One report for each cause with required requests, and one warning about all optional ones.
 
-    The error of a cause is the first one; it names everything that was not read for it.
+    The error of a cause is the first one; it names all failed requests.
     """
     causes = [(each, cause(each.error)) for each in failed]
     needed = list(dict.fromkeys(why for each, why in causes if each.needed))
@@ -137,7 +137,7 @@ def failures(failed: Sequence[FailedQuestion], *, cluster: str) -> Iterator[Load
 
 
 def cause(error: Exception) -> str:
-    """Why there was no answer, the same for all commands and addresses that fail for it."""
+    """The cause of a missing answer, the same for all commands and addresses that fail for it."""
     if isinstance(error, SourceDownError):
         return "no answer in time" if error.status is None else _reason(error)
     if isinstance(error, ServerDownError):
@@ -146,14 +146,14 @@ def cause(error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why there was no answer, in a few words."""
+    """The cause of a missing answer, in a few words."""
     if isinstance(error, SourceDownError) and error.stderr:
         return _SPEAKER.sub("", error.stderr.splitlines()[0].strip()).rstrip(".")
     return str(error).splitlines()[0].strip().rstrip(".")
 
 
 def _names(failed: Iterable[FailedQuestion]) -> str:
-    """What was requested: each title once, with adjacent windows merged."""
+    """The failed requests: each title once, with adjacent windows merged."""
     titles: dict[str, list[LoadWindow]] = {}
     for each in failed:
         titles.setdefault(each.title, []).extend([each.window] if each.window is not None else [])

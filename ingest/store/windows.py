@@ -1,4 +1,4 @@
-"""Which time to request from accounting: what no load covers yet, and a little of what may have changed since."""
+"""Windows to request from accounting: time that no load covers yet, and recent time that may have changed since."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader, Writer
 
 LIVE_SLURM: Final = ("command", "rest")
-"""How a running Slurm is read, as `loads.transport` has it. The time that was requested of a file is not its own."""
+"""Transports of a running Slurm, as in `loads.transport`. The time requested for a file is not its own."""
 
 SHORTEST: Final = timedelta(hours=1)
-"""No window is made shorter: longer than the gaps that are closed, so that one that fails leaves a gap to be seen."""
+"""Shortest window: longer than the gaps that are closed, so that a failed one leaves a visible gap."""
 
 
 class LoadWindow(NamedTuple):
@@ -38,8 +38,8 @@ def covered(
 ) -> Windows:
     """The time that the loads of a source cover, oldest first.
 
-    No load covers a time to come. With `overlap` only the time that was over for so long when the load was made: what
-    is younger may have changed since.
+    No load covers future time. With `overlap` a load covers only the time that ended at least so long before it: later
+    records may have changed since.
     """
     loads = source.query("coverage", cluster=cluster, source=name)
     over = pl.col("loaded_at") - (overlap or timedelta())
@@ -56,8 +56,8 @@ def requested(
     """The time before the cluster's first sign of life (`alive`) that was requested live all the same, oldest first.
 
     The answers were empty there: there was no cluster yet, so no load covers that time, and it need not be requested
-    again. Only an ingest with a sign of life proves that: without one its database may have been empty, or away.
-    A partial load is no evidence about those it does not show.
+    again. This requires a sign of life: without one the database may have been empty, or down. A partial load is no
+    evidence about jobs that it does not show.
     """
     if alive is None:
         return []
@@ -94,7 +94,7 @@ def together(windows: Iterable[LoadWindow]) -> Windows:
 
 
 def gaps(spans: Sequence[LoadWindow]) -> Windows:
-    """What is missing between the first and the last of them.
+    """The gaps between the first and the last of them.
 
     >>> day = lambda n: datetime(2026, 11, n)
     >>> [(gap.since.day, gap.until.day) for gap in gaps([LoadWindow(day(1), day(3)), LoadWindow(day(5), day(9))])]
@@ -106,7 +106,7 @@ def gaps(spans: Sequence[LoadWindow]) -> Windows:
 def spans_to_read(
     existing: Sequence[LoadWindow], until: datetime, *, lookback: timedelta, overlap: timedelta
 ) -> Windows:
-    """The spans that an ingest without `--since` reads: gaps, and from a little before the end of what exists.
+    """The spans that an ingest without `--since` reads: gaps, and the time since a little before the last load.
 
     The first time it goes back by `lookback`. Longer gaps than that are deliberate (an old dump next to a live
     cluster) and are left alone: `trackside status` shows them.
@@ -119,12 +119,12 @@ def spans_to_read(
 
 
 def outside(windows: Iterable[LoadWindow], spans: Sequence[LoadWindow]) -> Windows:
-    """The windows of which no span has all."""
+    """The windows that are not within a single span."""
     return [one for one in windows if not any(span.since <= one.since and one.until <= span.until for span in spans)]
 
 
 def cut(span: LoadWindow, length: timedelta) -> Iterator[LoadWindow]:
-    """A span in windows, oldest first. The same span gives the same ones, so that a backfill goes on where it was.
+    """A span in windows, oldest first. The same span has the same windows, so that a backfill resumes where it stopped.
 
     Raises:
         OptionError: it is empty.

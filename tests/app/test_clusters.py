@@ -32,7 +32,7 @@ def test_one_cluster_is_the_requested_or_the_only_one(names: list[str], requeste
 @pytest.mark.parametrize(
     ("names", "requested", "message"),
     [
-        (["a", "b"], None, "a report is about one cluster, and there are several: a, b.\nSay which: --cluster NAME"),
+        (["a", "b"], None, "a report is about one cluster, and there are several: a, b.\nName it: --cluster NAME"),
         (["a", "b"], "c", "there is no cluster 'c'; there are: a, b"),
         ([], "c", "there is no cluster 'c'; there are: none"),
         ([], None, "no accounting has been loaded yet. Run: trackside ingest slurm"),

@@ -244,7 +244,7 @@ def _is_step(frame: pl.DataFrame) -> pl.Series:
 
 DOWN_HINT: Final = (
     "slurmdbd seems to be down or unreachable. Check `sacctmgr show cluster`, the slurmdbd log on its host,\n"
-    "and that this user may read accounting (PrivateData). What was loaded before stays; try again later."
+    "and that this user may read accounting (PrivateData). Loaded data stays; try again later."
 )
 
 

@@ -59,10 +59,10 @@ ACCESS_HINT: Final = (
     "Get a new token (scontrol token lifespan=3600), put it into the environment variable that slurm.rest_token_env\n"
     "names, and the user it is of into slurm.rest_user. A user who may see all jobs is needed (PrivateData)."
 )
-DOWN_HINT: Final = "Is slurmrestd running, and is slurm.rest_url its address? What was loaded before stays."
+DOWN_HINT: Final = "Is slurmrestd running, and is slurm.rest_url its address? Loaded data stays."
 BEHIND_HINT: Final = (
     "slurmrestd is up, but Slurm behind it did not answer properly: check `scontrol ping` and `sacctmgr show\n"
-    "cluster` on its host (or the token has expired). What was loaded before stays; try again later."
+    "cluster` on its host (or the token has expired). Loaded data stays; try again later."
 )
 NOT_SLURM_HINT: Final = "Is slurm.rest_url really the address of slurmrestd, and of no proxy before it?"
 
@@ -325,7 +325,7 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
         rows = [msgspec.Raw(row) for data in answers for row in raw_rows(data, "jobs")]
         about = msgspec.json.decode(answers[0], type=Envelope).meta
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"slurmrestd {client.shown}: an answer about a job is not as it should be ({error})"
+        message = f"slurmrestd {client.shown}: an answer about a job is malformed ({error})"
         raise InputError(message) from None
     origin = f"slurmrestd {client.shown}/slurmdb/job: {len(job_ids)} open jobs, {job_ids[0]} to {job_ids[-1]}"
     return Fetched(msgspec.json.encode({"meta": about, "errors": [], "jobs": rows}), origin)

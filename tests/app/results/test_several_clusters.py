@@ -100,7 +100,7 @@ def test_a_run_is_corrected_where_it_is(root: Path, capsys: pytest.CaptureFixtur
     assert "job 2 of 2026-10-24" in out
     status, _, err = run(capsys, root, "adjudicate", "cause", "--job", "1", *printed, *who)
     assert status == 2
-    assert "Say which: --cluster NAME" in err
+    assert "Name it: --cluster NAME" in err
 
 
 @pytest.mark.slow

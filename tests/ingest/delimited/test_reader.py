@@ -79,7 +79,7 @@ def test_headers_in_the_middle_are_skipped() -> None:
 
 def test_lines_above_the_header_are_kept_as_rejects() -> None:
     parsed = parse(b"sacct: warning: something\n" + jobs("a"))
-    assert refusals(parsed) == [(1, "it stands above the header")]
+    assert refusals(parsed) == [(1, "it precedes the header")]
     assert parsed.rows_loaded == 1
 
 
@@ -192,7 +192,7 @@ def test_typed_columns_show_which_text_holds_the_delimiter() -> None:
 def test_a_row_with_two_readings_is_refused() -> None:
     columns = ["JobName", "Partition", "Comment", *(name for name in NARROW if name != "JobName")]
     parsed = parse(text({"JobName": "a|b", "Partition": "p", "Comment": "c"}, columns=columns))
-    assert refusals(parsed) == [(2, "12 fields, expected 11; which text holds the delimiter cannot be decided")]
+    assert refusals(parsed) == [(2, "12 fields, expected 11; the text that holds the delimiter is ambiguous")]
     assert parsed.rejects["raw"][0].startswith("a|b|p|c|")
 
 
@@ -202,7 +202,7 @@ def test_adjacent_texts_with_a_delimiter_in_doubt_are_left_out() -> None:
     attempts = parsed.frames["attempts"].sort("job_id")
     assert attempts.select("comment", "name").rows() == [(None, None), (None, "train")]
     assert messages(parsed.warnings) == [
-        "1 row: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "1 row: the text that holds the delimiter is ambiguous; its possible parts are left out "
         "(Comment, JobName). "
         r"Export again with a delimiter that no text holds: --delimiter=$'\x1f'"
     ]

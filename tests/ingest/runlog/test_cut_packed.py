@@ -149,9 +149,9 @@ def test_cut_log_is_said_to_be_one_where_people_look(tmp_path: Path) -> None:
     log.write_bytes(whole[:-2_000])
     done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), str(log))
     assert done.returncode == 0, done.stderr
-    assert "the gzip stream is cut off: the part before the cut" in done.stderr
+    assert "the gzip stream is cut off: its unpacked beginning" in done.stderr
     with open_reader(tmp_path / "w") as reader:
         [warning] = reader.table("loads")["warnings"][0]
     assert warning["code"] == "packed_log_cut"
     assert warning["count"] > 100_000
-    assert f"the part before the cut ({warning['count']:,} bytes)" in done.stderr
+    assert f"its unpacked beginning ({warning['count']:,} bytes)" in done.stderr

@@ -48,6 +48,6 @@ def test_of_very_many_errors_the_rest_is_counted(tmp_path: Path) -> None:
         (tmp_path / "logs" / f"{number:02d}.out").write_text(log_of(number, zone=""))
     status, stderr = ingested(tmp_path / "logs")
     assert status != 0
-    assert stderr.count("Say in which zone") == 21
+    assert stderr.count("Pass the zone of the machine") == 21
     assert "trackside: 9 more could not be loaded: 9 such as " in stderr
     assert "29.out line 1: its time is a local time without an offset" in stderr

@@ -412,7 +412,7 @@ HTML = Answer(b"<!doctype html><p>Welcome", kind="text/html")
         (Answer(b'{"status":"error","error":"no tenant"}', 403), "status 403: no tenant.*prometheus.token_env"),
         (Answer(b'{"status":"success","data":["a', 200), "cuts its answer off"),
         (Answer(b'{"status":"succ', promised=1000), "closed the connection in the middle of an answer"),
-        (Answer(b"", 502), "status 502\nWhat was loaded before stays"),
+        (Answer(b"", 502), "status 502\nLoaded data stays"),
         (Answer(b"slow down", 429), "status 429: slow down.*limits the rate of requests"),
         (Answer(b'{"status":"error","error":"parse error"}', 400), "status 400: parse error"),
         (Answer(b"", 302, headers={"Location": "/"}), "cannot be queried: Exceeded 30 redirects"),

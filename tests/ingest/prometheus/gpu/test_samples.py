@@ -278,7 +278,7 @@ def test_what_cannot_be_is_left_out_and_counted() -> None:
     assert result.values.select("column", "value").rows() == [("sm_active", 0.5)]
     assert result.n_left_out == 2
     strange, percents = messages(result.warnings)
-    assert strange == "DCGM_FI_DEV_GPU_UTIL: 1 value is outside the possible range, and left out"
+    assert strange == "DCGM_FI_DEV_GPU_UTIL: 1 value is implausible, and left out"
     assert percents.startswith("DCGM_FI_DEV_GPU_UTIL_RATIO: read as a ratio")
     assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
 

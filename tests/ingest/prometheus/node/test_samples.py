@@ -262,18 +262,18 @@ def test_values_that_cannot_be_are_left_out_with_a_warning() -> None:
     result = made(series("used_percent", (10, 50), (20, -1), (30, math.nan), (40, 101), (50, 100.05), node="n1"))
     assert rows(result, "value") == [(0.75025,)]
     assert (result.counts.loaded, result.counts.left_out) == (2, 3)
-    assert messages(result.warnings) == ["3 values of used_percent outside the metric's possible range, left out"]
+    assert messages(result.warnings) == ["3 values of used_percent implausible, left out"]
 
 
 @pytest.mark.parametrize("value", [1e308, 1e31, 2e9])
 def test_a_gauge_that_no_cluster_can_reach_is_left_out(value: float) -> None:
     result = made(series("slurm_gpus_alloc", (10, 64), (70, value)), table="cluster_samples")
     assert rows(result, "ts", "value") == [(0, 64)]
-    assert messages(result.warnings) == ["1 value of slurm_gpus_alloc outside the metric's possible range, left out"]
+    assert messages(result.warnings) == ["1 value of slurm_gpus_alloc implausible, left out"]
 
 
-JUMPED = "1 interval of rx_bytes_per_s left out: the counter jumped by more than can be"
-NO_COUNT = "3 values of rx_total outside the metric's possible range, left out"
+JUMPED = "1 interval of rx_bytes_per_s left out: the counter jumped by more than is plausible"
+NO_COUNT = "3 values of rx_total implausible, left out"
 
 
 @pytest.mark.parametrize(("value", "output"), [(1.8e19, JUMPED), (1e29, JUMPED), (1e38, NO_COUNT), (1e308, NO_COUNT)])

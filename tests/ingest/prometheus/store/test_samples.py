@@ -131,7 +131,7 @@ def test_missing_cluster_is_reported_with_how_to_name_one(tmp_path: Path) -> Non
     path = written(tmp_path, "some.om", steady(0, range(15, 61, 15), 0.5))
     done = trackside("ingest", "prometheus", "--warehouse", str(tmp_path / "w"), path)
     assert done.returncode == 2
-    assert "Say which: --cluster NAME" in done.stderr
+    assert "Name it: --cluster NAME" in done.stderr
 
 
 @pytest.mark.slow

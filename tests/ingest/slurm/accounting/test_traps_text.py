@@ -135,7 +135,7 @@ def test_text_readable_in_two_ways_is_refused_with_its_line() -> None:
     ]
     bad = {"JobIDRaw": "2", "JobName": "a|b", "Partition": "main", "Comment": "c"}
     parsed = parse(text(FIRST, bad, LAST, columns=columns))
-    assert refusals(parsed) == [(3, "12 fields, expected 11; which text holds the delimiter cannot be decided")]
+    assert refusals(parsed) == [(3, "12 fields, expected 11; the text that holds the delimiter is ambiguous")]
     assert parsed.rejects["raw"].to_list() == [text(bad, columns=columns).decode().split("\n")[1]]
     assert parsed.rows_loaded == 2
 
@@ -205,7 +205,7 @@ def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
     whole = parse(data)
     assert len(blocks) > 1
     assert messages(tally.parsed({}, rows_loaded=150).warnings) == messages(whole.warnings)
-    assert messages(whole.warnings)[0].startswith("30 rows: which text holds the delimiter")
+    assert messages(whole.warnings)[0].startswith("30 rows: the text that holds the delimiter")
 
 
 @pytest.mark.slow
@@ -305,7 +305,7 @@ ERROR = b"sacct: error: slurm_persist_conn_open: Something happened with the per
 @pytest.mark.parametrize("lines", [1, 3, 20])
 def test_command_errors_above_the_header_are_kept_as_rejects(lines: int) -> None:
     parsed = parse(ERROR * lines + text(FIRST, LAST))
-    assert refusals(parsed) == [(line + 1, "it stands above the header") for line in range(lines)]
+    assert refusals(parsed) == [(line + 1, "it precedes the header") for line in range(lines)]
     assert set(parsed.rejects["raw"]) == {ERROR.decode().strip()}
     assert parsed.rows_loaded == 2
 

@@ -202,7 +202,7 @@ LIVES = [
         "running, with an End that --truncate made",
         {"State": "RUNNING"},
         {"started_at": at(START), "ended_at": None},
-        warned="1 row runs and has an End: this comes of sacct --truncate (-T)",
+        warned="1 row runs and has an End: sacct --truncate (-T) cuts",
     ),
     Trap(
         "running for months: its end message was lost",

@@ -379,5 +379,5 @@ def test_sacctmgr_text_in_doubt_gets_no_advice_for_sacct_only() -> None:
     doubts: Counter[tuple[str, ...]] = Counter({("Info", "Where"): 2})
     assert "--delimiter" in doubted(doubts)[0].message
     [output] = messages(doubted(doubts, of_sacct=False))
-    assert output.startswith("2 rows: which text holds the delimiter cannot be decided")
+    assert output.startswith("2 rows: the text that holds the delimiter is ambiguous")
     assert "--delimiter" not in output
