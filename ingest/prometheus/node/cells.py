@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 NEVER: Final = 1 << 62
-"""Milliseconds that nothing is later than (and, negative, nothing earlier)."""
+"""Upper bound of all times in milliseconds (negative: lower bound)."""
 
 
 class Readings(NamedTuple):
-    """Readings, run by run: whose each run is (numbers), how many they are, epoch milliseconds, values."""
+    """Readings, run by run: number of the owner and size of each run, epoch milliseconds, values."""
 
     uses: Whole
     sizes: Whole
@@ -44,30 +44,30 @@ class CellRange(NamedTuple):
     high_ms: int = NEVER
 
     def has(self, cells: Whole) -> Flags:
-        """Which cells are requested."""
+        """Mask of the requested cells."""
         begin = cells * self.width_ms
         return (begin >= self.low_ms) & (begin < self.high_ms)
 
     def has_read(self, times: Whole) -> Flags:
-        """Which readings lie in them."""
+        """Mask of the readings in them."""
         return (times > self.low_ms) & (times <= self.high_ms)
 
     def n_read(self, samples: Samples) -> Whole:
-        """How many readings of each series lie in them."""
+        """Number of readings of each series in them."""
         up_to = np.concatenate([[0], np.cumsum(self.has_read(samples.times))])
         stops = np.cumsum(samples.sizes)
         return np.asarray(up_to[stops] - up_to[stops - samples.sizes])
 
 
 class CounterLimits(NamedTuple):
-    """Between which values those of a use can lie, by its number."""
+    """Plausible range of the values of each use, by its number."""
 
     low: Real
     high: Real
 
 
 class Gauges(NamedTuple):
-    """GAUGES, and whose values can be none: a use for each."""
+    """GAUGES, and the uses of implausible values, one for each."""
 
     rows: pl.DataFrame
     strange: Whole
@@ -80,7 +80,7 @@ def of_gauges(readings: Readings, limits: CounterLimits, window: CellRange) -> G
 
 
 def _gauges(readings: Readings, limits: CounterLimits, window: CellRange) -> Gauges:
-    """The same of a block."""
+    """The same for a block."""
     uses, sizes, times, values = readings
     owners = np.repeat(uses, sizes)
     cells = (times - 1) // window.width_ms
@@ -97,7 +97,7 @@ def _gauges(readings: Readings, limits: CounterLimits, window: CellRange) -> Gau
 
 
 class CounterIncreases(NamedTuple):
-    """The increases of counters in requested cells, and which values are impossible."""
+    """The increases of counters in requested cells, and the implausible values."""
 
     grown: Grown
     strange: Whole
@@ -120,7 +120,7 @@ def where(keep: Flags, columns: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[
 
 
 def picked(samples: Samples, places: Whole, uses: Whole) -> Readings:
-    """Readings of the series at some places, by their values for the uses; a place may be there twice."""
+    """Readings of the series at some places, one run for each use; a place may occur twice."""
     if places.size == samples.sizes.size and np.all(np.diff(places, prepend=-1) == 1):
         return Readings(uses, samples.sizes, samples.times, samples.values)
     sizes = samples.sizes[places]
@@ -130,7 +130,7 @@ def picked(samples: Samples, places: Whole, uses: Whole) -> Readings:
 
 
 def edges_and_steps(readings: Readings) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """First and last reading of each run, and how often which time lay between two readings."""
+    """First and last reading of each run, and a histogram of the times between two readings."""
     uses, sizes, times, _ = readings
     some = sizes > 0
     stops = np.cumsum(sizes)[some]
@@ -142,7 +142,7 @@ def edges_and_steps(readings: Readings) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def median(parts: Sequence[pl.DataFrame]) -> int | None:
-    """The step that half of all are no longer than."""
+    """The median step."""
     steps = pl.concat(parts).sort("step")
     half = steps.filter(pl.col("count").cum_sum() * 2 >= pl.col("count").sum())
     return half["step"].item(0) if half.height else None

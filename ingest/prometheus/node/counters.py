@@ -1,13 +1,13 @@
-"""How much counters grew in each cell of the grid: all series of a batch at once, and from batch to batch.
+"""Increases of counters in each cell of the grid: all series of a batch at once, and from batch to batch.
 
 A counter only grows. A value below the one before means that it began again at 0, so its increase is the new value.
-What it grew from one reading to the next is spread evenly over the time between them, and so split among the cells
-that the time crosses. Of a series that was not read for longer than `GONE_S` nothing is known until it is read again;
-its first reading gives no increase, for since when it had grown is unknown. Values that are no number, endless or
-below 0 are no counter's, and are left out: the readings next to them then lie next to each other.
+The increase from one reading to the next is spread evenly over the time between them, and so split among the cells that
+this time crosses. A gap of more than `GONE_S` in a series is unknown time; the first reading after it has no increase,
+since the beginning of the growth is unknown. Values that are not numbers, infinite or below 0 are invalid for a counter
+and left out: their neighbours are then consecutive.
 
-None of it depends on how the readings are cut into batches, nor on where the time is cut: all of the cells
-from one time to another need the readings from `GONE_S` before the first to `GONE_S` behind the last.
+The result depends neither on the batches of readings nor on the limits of the time: the cells from one time to another
+need the readings from `GONE_S` before the first to `GONE_S` after the last.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NEVER: Final = -(1 << 62)
 """Time of the last reading of a series that had none. In milliseconds no time is as far from it as `GONE_S`."""
 
 BLOCK: Final = 1 << 15
-"""Readings that are worked on together, roughly: what is made of them on the way stays in the processor's cache."""
+"""Approximate number of readings processed together, so that intermediate results stay in the processor's cache."""
 
 
 class Increases(NamedTuple):
-    """By series and cell, in order of both: what the counters grew, and in which time. Milliseconds since the epoch.
+    """Increases by series and cell, in order of both, with their times. Milliseconds since the epoch.
 
     Unobserved cells have no row. `covered_ms` is the observed time; it lies between
     `begin_ms` and `end_ms`, and is all of that unless there is a gap in it.
@@ -54,7 +54,7 @@ class Increases(NamedTuple):
 class Grown(NamedTuple):
     """A batch alone: increases between its readings, and the first and the last reading of each series.
 
-    `n_left_out` is how many readings were: those that are no counter's, and those of a time that was read already.
+    `n_left_out` is the number of readings left out: invalid ones, and those of a time that was read already.
     """
 
     increases: Increases
@@ -71,9 +71,9 @@ def grown(series: Whole, sizes: Whole, times: Whole, values: Real, *, width_ms: 
 
     Args:
         series: numbers of the series (small ones, from 0 on), one for each run of readings.
-        sizes: how many readings each run has.
+        sizes: number of readings of each run.
         times: epoch milliseconds of the readings, run by run.
-        values: what was read.
+        values: values of the readings.
         width_ms: width of the grid. Cell n lies behind n times that, and ends with its end.
     """
     blocks = [
@@ -92,7 +92,7 @@ def grown(series: Whole, sizes: Whole, times: Whole, values: Real, *, width_ms: 
 
 
 def _grown(owners: Whole, times: Whole, values: Real, width_ms: int) -> Grown:
-    """The same of a block; `owners` are the readings' series."""
+    """The same for a block; `owners` are the readings' series."""
     n = owners.size
     owners, times, values = _usable(owners, times, values)
     first = beginnings(owners)
@@ -106,14 +106,14 @@ def _grown(owners: Whole, times: Whole, values: Real, width_ms: int) -> Grown:
 
 @dataclass
 class Counters:
-    """Counters that are read batch by batch: holds the last reading of each series."""
+    """State of counters between batches: the last reading of each series."""
 
     width_ms: int
     _times: Whole = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     _values: Real = field(default_factory=lambda: np.empty(0), repr=False)
 
     def last_ms(self, series: Whole) -> Whole:
-        """When series were read last (NEVER: they were not)."""
+        """Times of the last readings of series (NEVER: none)."""
         observed = np.append(self._times, NEVER)
         return np.asarray(observed[np.minimum(series, self._times.size)])
 
@@ -138,7 +138,7 @@ class Counters:
 
 
 def _usable(owners: Whole, times: Whole, values: Real) -> tuple[Whole, Whole, Real]:
-    """Readings that a counter can have had, by series and time, each later than the one before."""
+    """Valid readings of counters, by series and time, each later than the one before."""
     good = (values >= 0) & (values <= COUNTER.most)
     if not good.all():
         owners, times, values = owners[good], times[good], values[good]
@@ -155,7 +155,7 @@ def _usable(owners: Whole, times: Whole, values: Real) -> tuple[Whole, Whole, Re
 
 
 def _rise(below: Real, values: Real) -> Real:
-    """What counters grew from one value to the next."""
+    """The increase of counters from one value to the next."""
     rise = values - below
     np.copyto(rise, values, where=rise < 0)
     return rise
@@ -199,7 +199,7 @@ def in_blocks(series: Whole, sizes: Whole, times: Whole, values: Real) -> Iterat
 
 
 def beginnings(*keys: Whole) -> Whole:
-    """Where another run of the same keys begins."""
+    """Positions at which a new run of equal keys begins."""
     new = keys[0][1:] != keys[0][:-1]
     for key in keys[1:]:
         new |= key[1:] != key[:-1]

@@ -1,4 +1,4 @@
-"""Labels of kube-state-metrics: which object a series is about, and GPUs of a resource by its exported name."""
+"""Labels of kube-state-metrics: the object of a series, and GPUs of a resource by its exported name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ WHOLE: Final = frozenset(
 """Resources of which one is a GPU, as the exporter writes their names."""
 
 SLICE: Final = re.compile(rf"nvidia_com_mig_(?=.)|amd_com_(?={AMD_PARTITION}$)")
-"""How the name of a resource begins of which one is a part of a GPU."""
+"""Prefixes of the names of resources that are parts of a GPU."""
 
 MOST_GPUS: Final = 1024
 
 
 def label_of(labels: dict[str, str], name: str) -> str:
-    """A label; where labels of the exporter's own pod took the names, those that it is about are called exported_..."""
+    """A label of the object; where the exporter's own labels use the same names, the object's are exported_..."""
     return labels.get(f"exported_{name}") or labels.get(name, "")
 
 

@@ -1,9 +1,9 @@
-"""Which Slurm node runs on which host, from kube-state-metrics: where slurmd runs in pods, telemetry names the host.
+"""Hosts of Slurm nodes, from kube-state-metrics: where slurmd runs in pods, telemetry names the host.
 
     kube_pod_info{pod="worker-3",node="host-a",host_ip="10.0.0.7",created_by_kind="NodeSet",...} 1
 
 Pods of kinds that slurmd runs as (`KINDS`: Slinky's and SUNK's NodeSet, soperator's StatefulSet) are listed, all of
-them; whether one is a Slurm node is known where they are written.
+them; the writer selects those that are Slurm nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCE: Final[SourceName] = "prometheus.kubernetes"
 POD_INFO: Final = "kube_pod_info"
 
 KINDS: Final = frozenset({"NodeSet", "StatefulSet"})
-"""Kinds of what creates slurmd's pods (label `created_by_kind`)."""
+"""Kinds of controllers of slurmd's pods (label `created_by_kind`)."""
 
 ALIAS_SOURCE: Final = "prometheus"
 """As in `node_aliases.source`."""
@@ -39,7 +39,7 @@ ALIAS_SOURCE: Final = "prometheus"
 
 @dataclass
 class _PodHosts:
-    """When which pod was read on which host, and how many readings showed that, or something else."""
+    """Times of pods on hosts, with the numbers of readings of them and of other pods."""
 
     width_ms: int
     intervals: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class _PodHosts:
     span: tuple[int, int] | None = None
 
     def add(self, samples: Samples) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         stops = np.cumsum(samples.sizes)
         for labels, start, stop in zip(samples.labels, stops - samples.sizes, stops, strict=True):
             times = samples.times[start:stop][samples.values[start:stop] > 0]
@@ -60,7 +60,7 @@ class _PodHosts:
             if labels.get("created_by_kind") not in KINDS:
                 self.others += times.size
                 continue
-            # Where labels of the exporter's own pod took the names, those that it is about are called exported_...
+            # Where the exporter's own labels use the same names, the object's are exported_...
             pod, host = (labels.get(f"exported_{label}") or labels.get(label, "") for label in ("pod", "node"))
             names = {bare_host(name) for name in (host, labels.get("host_ip", "")) if name}
             if not pod or not names:
@@ -72,7 +72,7 @@ class _PodHosts:
                     self.intervals.setdefault((name, pod), []).append((int(each[0]), int(each[-1])))
 
     def rows(self, cluster: str) -> list[tuple[str, str, str, datetime, str]]:
-        """NODE_ALIASES. A pod that was gone is listed again when it is back: another may have had its place."""
+        """NODE_ALIASES. A pod that was gone has a new row when it is back: another may have replaced it."""
         begins: list[tuple[str, str, int]] = []
         for (name, pod), intervals in self.intervals.items():
             reached: int | None = None
@@ -92,7 +92,7 @@ def read(
     reading is a row; those of other pods are skipped.
 
     Raises:
-        ServerDownError: a part of it cannot be had; then none of it is.
+        ServerDownError: a part of it cannot be read; then nothing is returned.
     """
     transport = ServerReader(server, spec.selector, timedelta(seconds=spec.interval_s))
     readings = transport.raw(names, since=since, until=until, each=lambda samples: samples)
@@ -100,7 +100,7 @@ def read(
 
 
 def from_raw(batches: Iterable[Samples], *, cluster: str, interval_s: int, names: Sequence[str]) -> Parsed:
-    """NODE_ALIASES of readings, by whatever transport they come; see `read`."""
+    """NODE_ALIASES of readings from any transport; see `read`."""
     pods = _PodHosts(interval_s * 1000)
     for samples in batches:
         pods.add(samples)
@@ -124,4 +124,4 @@ def _moment(ms: int) -> datetime:
 
 
 READER: Final = SourceReader(SOURCE, lambda _: (POD_INFO,), read)
-"""Which Slurm node is which pod on which host."""
+"""Slurm nodes by their pods and hosts."""

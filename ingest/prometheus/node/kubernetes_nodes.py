@@ -1,10 +1,10 @@
-"""Nodes from kube-state-metrics: whether they were ready or cordoned, from when until when, and their GPUs.
+"""Nodes from kube-state-metrics: periods in which they were ready or cordoned, and their GPUs.
 
     kube_node_status_condition{node="host-a",condition="Ready",status="true"} 1
     kube_node_spec_unschedulable{node="host-a"} 0
     kube_node_status_capacity{node="host-a",resource="nvidia_com_gpu",unit="integer"} 8
 
-Equal readings in a row are one time; a gap longer than a lost reading ends it.
+Successive equal readings are one period; a gap longer than a lost reading ends it.
 
 Source: kubernetes/kube-state-metrics, docs/metrics/cluster/node-metrics.md.
 """
@@ -44,7 +44,7 @@ LATEST: Final = 4_102_444_800
 
 @dataclass
 class _NodeFacts:
-    """What is known of a node."""
+    """The facts of a node."""
 
     gpus: dict[str, Decimal] = field(default_factory=dict)
     created_s: float | None = None
@@ -60,7 +60,7 @@ class Nodes:
     spans: list[tuple[str, str, bool, int, int]] = field(default_factory=list)
 
     def take(self, labels: dict[str, str], times: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """Take in a series of one of `NAMES`."""
+        """Add a series of one of `NAMES`."""
         name = label_of(labels, "node")
         if not 0 < len(name) <= LONGEST_NAME or not times.size:
             return
@@ -104,7 +104,7 @@ class Nodes:
 
 
 def merged(states: pl.DataFrame) -> pl.DataFrame:
-    """Equal times that lie close enough to each other, as one: parts of it may have come in any order."""
+    """Equal states of a node at most a short gap apart, as one period: its parts may come in any order."""
     key = ["cluster", "node", "condition"]
     rows = states.sort(*key, "started_at", "last_seen_at", "holds")
     gap_s = (pl.col("started_at") - pl.col("last_seen_at").cum_max().shift(1).over(key)).dt.total_seconds()
@@ -117,7 +117,7 @@ def merged(states: pl.DataFrame) -> pl.DataFrame:
 
 
 def merged_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
-    """Each node once, as it was read last; where its creation is not exported, since it was first read."""
+    """Each node once, by its last reading; without an exported creation time, since its first reading."""
     key = ["cluster", "node"]
     ordered = nodes.sort(*key, "last_seen_at", "created_at", "n_gpus")
     return (

@@ -1,10 +1,10 @@
-"""Pods with GPUs from kube-state-metrics: who held how many GPUs on which node, from when until when, and how it ended.
+"""Pods with GPUs from kube-state-metrics: owner, node, number of GPUs, beginning, end and outcome of each.
 
     kube_pod_container_resource_limits{namespace="a",pod="p-0",uid="...",container="main",resource="nvidia_com_gpu"} 8
     kube_pod_info{namespace="a",pod="p-0",uid="...",node="host-a",created_by_kind="Job",created_by_name="p"} 1
 
-Most of it are times and names that a metric repeats with every reading, so the first and the last reading of each
-series are all that is kept. Attempts are made of them with those of API objects (`ingest.kubernetes`), by pods' uids.
+Most metrics repeat a time or a name with every reading, so only the first and the last reading of each series are kept.
+Attempts are derived from them together with those of API objects (`ingest.kubernetes`), by pods' uids.
 
 Source: kubernetes/kube-state-metrics, docs/metrics/workload/pod-metrics.md and job-metrics.md.
 """
@@ -55,7 +55,7 @@ WORDS: Final = {
     "kube_pod_container_status_terminated_reason": ("reason", "container_reason"),
     "kube_pod_scheduler": ("name", "scheduler"),
 }
-"""Metrics that are 1 for the value that holds: the label with that value, and its name here."""
+"""Metrics that are 1 for the value of a label that holds: this label, and its name here."""
 
 EXIT_CODE: Final = "kube_pod_container_status_last_terminated_exitcode"
 OF_PODS: Final = (LIMITS, INFO, JOB_OWNER, *TIMES, *WORDS, EXIT_CODE)
@@ -71,7 +71,7 @@ LATEST: Final = 4_102_444_800
 
 @dataclass
 class _PodFacts:
-    """What is known of a pod."""
+    """The facts of a pod."""
 
     name: tuple[str, str] = ("", "")
     info: dict[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _PodsByUid:
     blank: int = 0
 
     def add(self, samples: Samples) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         stops = np.cumsum(samples.sizes)
         for labels, start, stop in zip(samples.labels, stops - samples.sizes, stops, strict=True):
             self.readings += int(stop - start)
@@ -108,7 +108,7 @@ class _PodsByUid:
             self._take(labels, int(times.min()), int(times.max()), float(samples.values[start:stop][held][-1]))
 
     def _take(self, labels: dict[str, str], low: int, high: int, value: float) -> None:
-        """A series: when it was first and last above 0, and its last value."""
+        """Add a series: its first and last time above 0, and its last value."""
         metric, namespace = labels.get("__name__", ""), label_of(labels, "namespace")
         if metric == JOB_OWNER:
             kind, name = labels.get("owner_kind", ""), labels.get("owner_name", "")
@@ -184,7 +184,7 @@ def read(
     """Pods that were read after `since`, up to and with `until`; see `ingest.prometheus.reader.Read`.
 
     Raises:
-        ServerDownError: a part of it cannot be had; then none of it is.
+        ServerDownError: a part of it cannot be read; then nothing is returned.
     """
     transport = ServerReader(server, spec.selector, timedelta(seconds=spec.interval_s))
     readings = transport.raw(names, since=since, until=until, each=lambda samples: samples)
@@ -192,7 +192,7 @@ def read(
 
 
 def from_raw(batches: Iterable[Samples], *, cluster: str, names: Sequence[str]) -> Parsed:
-    """Pods of readings, by whatever transport they come; see `read`."""
+    """Pods of readings from any transport; see `read`."""
     pods = _PodsByUid()
     for samples in batches:
         pods.add(samples)
@@ -235,4 +235,4 @@ def _moment(ms: int) -> datetime:
 
 
 READER: Final = SourceReader(SOURCE, lambda _: NAMES, read)
-"""Who held GPUs where and when, and how the nodes were."""
+"""Pods with GPUs, and states of nodes."""

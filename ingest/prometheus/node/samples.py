@@ -1,4 +1,4 @@
-"""Rows of `node_samples` and `cluster_samples` from raw readings, by whatever transport those come.
+"""Rows of `node_samples` and `cluster_samples` from raw readings of any transport.
 
     made = from_raw(batches, mapping, "node_samples", cluster="c", interval_s=60)                # a file
     made = from_raw(batches, mapping, "node_samples", cluster="c", interval_s=60, since=a, until=b)  # a server
@@ -6,20 +6,20 @@
 `made.frame` are the rows, `made.refused` the series that name no node, with the reason, `made.warnings` the warnings,
 `made.counts` an account of the readings. With `since` and `until` (both on the grid) rows are those of the cells in
 between, and readings up to `GONE_S` next to them are only context: they complete the counters' first and last cells.
-Without, rows are of all cells, as far as readings reach. Batches may hold series that are not requested.
+Without them, rows are of all cells with readings. Batches may hold series that are not requested.
 
-How readings become a row, step by step:
+From readings to a row, step by step:
 
-1. Each series alone: of a gauge the mean of what was read in the cell, of a counter its increase in the cell by
-   the seconds that are known of (`ingest.prometheus.node.counters`).
-2. Series that differ only in labels of the scrape (`ingest.prometheus.series.hosts`) are one: the one that covers more
-   of the cell counts, and of those that cover as much the larger.
-3. What is left is combined (`Metric.combine`) to one value of a node and device. Rates are combined for that time of
-   the cell which all its series cover; where they have none in common, there is no row. A series that covers nothing
-   of the cell was not there: it began later, or was gone. A sum of gauges weighs each series by how often it was read
-   in the cell, so one that came or went counts for its part of the cell only; if one of them has no value that can
-   be, there is no sum.
-4. Several exported names (or entries) of one quantity give one value, picked as in 2.
+1. Each series alone: for a gauge the mean of its readings in the cell, for a counter its increase in the cell
+   divided by the observed seconds (`ingest.prometheus.node.counters`).
+2. Series that differ only in labels of the scrape (`ingest.prometheus.series.hosts`) are one: the one with the longest
+   observed time of the cell counts, and of equal ones the larger.
+3. The remaining series are combined (`Metric.combine`) to one value of a node and device. Rates are combined for the
+   time of the cell that is observed in all its series; without common time there is no row. A series without observed
+   time in the cell did not exist then: it began later, or was gone. A sum of gauges weighs each series by its number of
+   readings in the cell, so one that came or went counts for its part of the cell only; if one of them has no plausible
+   value, there is no sum.
+4. Several exported names (or entries) of one quantity have one value, chosen as in 2.
 
 A row of rates covers its observed seconds, one of gauges the whole cell; in a file the first and the
 last cell of a node cover the part that was read, as in `ingest.prometheus.gpu.samples`.
@@ -84,8 +84,8 @@ class ReadingCounts(NamedTuple):
     """Readings within the requested time, of requested series.
 
     Attributes:
-        loaded: those that count.
-        left_out: those whose value can be none.
+        loaded: the accepted ones.
+        left_out: those with implausible values.
         refused: those of series that were refused.
     """
 
@@ -128,9 +128,9 @@ def from_raw(
 
     Args:
         batches: readings. A series may be in several batches, later readings in later ones.
-        mapping: which metric fills what.
+        mapping: the columns that metrics fill.
         table: `node_samples` or `cluster_samples`.
-        cluster: whose rows they are.
+        cluster: cluster of the rows.
         interval_s: width of the grid.
         since: beginning of the requested cells, on the grid; None: all.
         until: their end, on the grid; None: all.
@@ -157,12 +157,12 @@ class Batch(NamedTuple):
 
     Attributes:
         series: those that are requested.
-        n_read: how many readings of each lie within the requested time.
-        uses: the entries that those series are used for, one for each run of readings.
-        grown: what counters grew.
+        n_read: number of readings of each within the requested time.
+        uses: the entries that use those series, one for each run of readings.
+        grown: increases of counters.
         gauges: GAUGES.
-        strange: uses of the values that can be none, one for each.
-        edges: when gauges were read first and last, and in which steps, where that is requested
+        strange: uses of the implausible values, one for each.
+        edges: first and last readings of gauges, and their steps, where required
             (`ingest.prometheus.node.cells`).
         latest_ms: the last reading's time (0: none).
     """
@@ -225,7 +225,7 @@ class NodeReadings:
         self.add(self.read_batch(samples))
 
     def read_batch(self, samples: Samples) -> Batch:
-        """The contents of a batch; nothing is taken yet (it may be that an answer breaks off, and comes again)."""
+        """The contents of a batch, not added yet (an answer may break off, and be requested again)."""
         identify = [self._number(labels) for labels in samples.labels]
         used = [(at, *each) for at, each in enumerate(identify) if each and each[1]]
         places = np.array([at for at, _, uses in used for _ in uses], np.int64)
@@ -265,7 +265,7 @@ class NodeReadings:
         self._latest = max(self._latest, batch.latest_ms)
 
     def _number(self, labels: dict[str, str]) -> tuple[int, list[int]] | None:
-        """Number of a series, and those of its uses; none where it is not one of those that are mapped."""
+        """Number of a series, and those of its uses; None where no entry of the mapping matches it."""
         name = labels.get("__name__", "")
         if name == HOST_INFO:
             self.hosts.add(labels)
@@ -287,9 +287,9 @@ class NodeReadings:
     # --- rows
 
     def finalize(self, before: datetime | None) -> None:
-        """Make rows of all cells that end by then (None: of all cells), and forget the rest of it.
+        """Make rows of all cells that end by `before` (None: of all cells), and drop their readings.
 
-        No reading of them may come any more: those up to `GONE_S` later must be here.
+        All readings up to `GONE_S` after these cells must have been added.
         """
         last = NEVER if before is None else _epoch_ms(before) // self._width
         rates, gauges = _all(self._rates, RATES), _all(self._gauges, GAUGES)
@@ -305,7 +305,7 @@ class NodeReadings:
         self._settled.append(_rows(values, targets, self.cluster, self.table))
 
     def _plausible(self, values: pl.DataFrame, targets: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
-        """Values of counters without those that no counter can reach: one that jumped, not one that grew."""
+        """Values of counters without implausible ones, from a counter that jumped instead of growing."""
         metrics = pl.Series([metric for _, metric, _ in targets], dtype=pl.String)
         most = pl.Series([of_telemetry(metric).most for metric in metrics], dtype=pl.Float64)
         beyond = values["value"].fill_null(0.0) > most.gather(values["target"])
@@ -323,7 +323,7 @@ class NodeReadings:
         return SampleRows(frame, self._refused, warnings, self._counts(), self._latest, last)
 
     def _judged(self) -> tuple[list[tuple[str, str, str]], pl.DataFrame]:
-        """What there are rows of (node, metric, device, in order), and USES; takes note of series that are refused."""
+        """Targets of rows (node, metric, device, in order), and USES; marks refused series."""
         targets: list[tuple[str, str, str] | None] = []
         keys = list(self._known)
         for use in self._uses:
@@ -414,7 +414,7 @@ class NodeReadings:
         read = _room(self._n_read, len(self._known))[[self._uses[use].series for use in counters]]
         if self._n_rates or not np.any(read > 1):
             return []
-        detail = f"counters are read less often than every {GONE_S} s, so they give no rows"
+        detail = f"counters are read less often than every {GONE_S} s, so they have no rows"
         return [LoadWarning("counters_sparse", None, detail)]
 
 
@@ -431,7 +431,7 @@ def _rows(values: pl.DataFrame, targets: Sequence[tuple[str, str, str]], cluster
 
 
 def combined(frames: Sequence[pl.DataFrame], table: Table, *, interval_s: int) -> pl.DataFrame:
-    """Rows of several questions as one frame, sorted; several names of one quantity are one value (see above)."""
+    """Rows of several queries as one frame, sorted; several names of one quantity are one value (see above)."""
     if len(frames) == 1:
         return frames[0]
     rows = pl.concat([empty(_FRAMES[table]), *frames])
@@ -447,13 +447,13 @@ def _all(parts: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
 
 
 def _limits(metric: MappedMetric) -> tuple[bool, float, float]:
-    """Whether it is a counter, and between which values (of gauges) one can be."""
+    """Whether it is a counter, and the plausible range of values (of gauges)."""
     most = of_telemetry(metric.column).most / metric.scale
     return metric.counter, metric.low, most if metric.high is None else min(metric.high * (1 + SLACK), most)
 
 
 def _room(counts: Whole, size: int) -> Whole:
-    """Room for so many counts."""
+    """The counts, extended to `size`."""
     return np.concatenate([counts, np.zeros(max(size - counts.size, 0), np.int64)])
 
 

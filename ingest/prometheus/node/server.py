@@ -1,9 +1,8 @@
 """Telemetry of nodes, networks and filesystems from a server, as rows of `node_samples`.
 
-Readings are taken raw, by the quickest transport that the server has, and are judged here
-(`ingest.prometheus.node.samples`): what counters grew within an interval cannot be had from averages, and a server that
-computes it makes up what lies between two readings in ways of its own. Of metrics of which only some series are needed
-the others are not requested.
+Raw readings are requested, by the fastest transport of the server, and processed here
+(`ingest.prometheus.node.samples`): the increase of a counter within an interval does not follow from averages, and
+servers interpolate between two readings in different ways. Series that are not needed are not requested.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ LONGEST_NAMES: Final = 3_000
 FIRST_STEP: Final = timedelta(seconds=3 * GONE_S)
 
 CELLS: Final = 1_000_000
-"""How many cells of series are held at once, about: what is made of them on the way takes some 250 bytes each."""
+"""Approximate number of cells of series in memory; intermediate results take some 250 bytes for each."""
 
 _GONE: Final = timedelta(seconds=GONE_S)
 
@@ -118,7 +117,7 @@ def _steps(readings: NodeReadings, since: datetime, until: datetime) -> Iterator
 
 
 def questions(mapping: Mapping, table: Table, names: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """The queries, as names and label matchers: first how hosts call themselves, then what is measured.
+    """The queries, as names and label matchers: first names of hosts, then measurements.
 
     Names of which the same series are needed are requested together, up to `LONGEST_NAMES`.
 
@@ -141,7 +140,7 @@ def questions(mapping: Mapping, table: Table, names: Sequence[str]) -> Iterator[
 
 
 def _needed(metrics: Sequence[MappedMetric]) -> tuple[str, ...]:
-    """Label matchers of the series that any of the metrics of one name is made of; none where that may be every one."""
+    """Label matchers of the series that the metrics of one name use; none where they may use every series."""
     alone = {tuple(metric.matchers()) for metric in metrics}
     if len(alone) == 1:
         return alone.pop()
@@ -156,10 +155,10 @@ def _needed(metrics: Sequence[MappedMetric]) -> tuple[str, ...]:
 def covered(
     frame: pl.DataFrame, until: datetime, made: Sequence[SampleRows], interval_s: int
 ) -> tuple[datetime | None, datetime | None]:
-    """From when to when samples are complete.
+    """The period with complete samples.
 
-    Counters of which another reading is due have no samples from their last reading on: the next ingest, which goes on
-    an interval before the end, has to go on there. What was read last more than `GONE_S` ago is gone, and not due.
+    Counters with another reading due have no samples from their last reading on: the next ingest, which resumes an
+    interval before the end, has to resume there. A series last read more than `GONE_S` ago is gone, and not due.
     """
     times = frame.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
     low, high = times["low"].item(), times["high"].item()

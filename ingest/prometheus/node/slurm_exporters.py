@@ -1,4 +1,4 @@
-"""What Slurm's exporters count, from a server, as rows of `cluster_samples`: a cross-check of accounting."""
+"""Counts of Slurm's exporters, from a server, as rows of `cluster_samples`: a cross-check of accounting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE: Final = "prometheus.slurm"
 def read(
     server: PrometheusServer, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime
 ) -> Parsed:
-    """Counts of a cluster in an interval on the grid: `cluster_samples`. They are of no node.
+    """Counts of a cluster in an interval on the grid: `cluster_samples`, without nodes.
 
     See `ingest.prometheus.reader.Read`.
 

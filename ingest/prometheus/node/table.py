@@ -1,4 +1,4 @@
-"""Cells of series made one value of each node, metric, device and cell. Frames in, frames out.
+"""Cells of series combined to one value of each node, metric, device and cell. Frames in, frames out.
 
 Cells have numbers: cell n lies behind n times the width of the grid. Times are milliseconds.
 """
@@ -21,7 +21,7 @@ USES: Final[Schema] = {
     "one_minus": FLAG,
     "combine": pl.Enum(get_args(Combine)),
 }
-"""By number, what a series is for one entry of the mapping.
+"""Uses by number: a series for one entry of the mapping.
 
 `target` is the number of node, metric and device; those of one target and entry are a `group`, and those of a group
 that differ only in labels of the scrape have the same `twin`. All three are null where the series is refused.
@@ -35,10 +35,10 @@ RATES: Final[Schema] = {
     "begin_ms": WHOLE,
     "end_ms": WHOLE,
 }
-"""What counters grew in cells, in the exporter's unit, and in which time of it. Rows of a use and cell add up."""
+"""Increases of counters in cells, in the exporter's unit, and their times. Rows of a use and cell add up."""
 
 GAUGES: Final[Schema] = {"use": pl.UInt32(), "cell": WHOLE, "total": REAL, "n_good": WHOLE, "n": WHOLE}
-"""What was read of gauges in cells: how often, and the sum of those values that can be. Rows add up likewise."""
+"""Readings of gauges in cells: their number, and the sum of plausible values. Rows add up likewise."""
 
 VALUES: Final[Schema] = {"target": pl.UInt32(), "cell": WHOLE, "value": REAL, "begin_ms": WHOLE, "observed_ms": WHOLE}
 """Values in base units, and the time they cover."""
@@ -59,7 +59,7 @@ def gauges_added_up(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def values_of_rates(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """VALUES, several of a target and cell where entries give the same, of RATES with one row of a use and cell."""
+    """VALUES of RATES with one row of a use and cell; several of a target and cell where entries share a target."""
     rate = pl.col("increase") * 1000 / pl.col("observed_ms")
     best = _best_of_twins(_in_base_units(_with(rows, uses).with_columns(value=rate)), "observed_ms")
     begin, end = pl.col("begin_ms").max(), pl.col("end_ms").min()
@@ -71,7 +71,7 @@ def values_of_rates(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
 
 
 def values_of_gauges(rows: pl.DataFrame, uses: pl.DataFrame, *, width_ms: int) -> pl.DataFrame:
-    """VALUES, several of a target and cell where entries give the same, of GAUGES with one row of a use and cell."""
+    """VALUES of GAUGES with one row of a use and cell; several of a target and cell where entries share a target."""
     mean = pl.when(pl.col("n_good") > 0).then(pl.col("total") / pl.col("n_good"))
     whole = {"begin_ms": pl.col("cell") * width_ms, "observed_ms": pl.lit(width_ms, WHOLE)}
     best = _best_of_twins(_in_base_units(_with(rows, uses).with_columns(value=mean, **whole)), "n")
@@ -98,7 +98,7 @@ def without_duplicates(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with(rows: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """Rows of cells with the facts of their use; without those of refused ones."""
+    """Rows of cells with the columns of their use, without refused uses."""
     counted = uses.with_columns(pl.len().over("twin").alias("n_twins"), pl.len().over("group").alias("n_members"))
     use_facts = counted[rows["use"]] if rows.height else counted.clear()
     return pl.concat([rows, use_facts], how="horizontal").filter(pl.col("target").is_not_null())
@@ -127,7 +127,7 @@ def _chosen(combined: pl.DataFrame) -> pl.DataFrame:
 
 
 def _together(best: pl.DataFrame, several: pl.DataFrame) -> pl.DataFrame:
-    """VALUES of series that stand alone in their group, and of groups of several; what no float can hold is none."""
+    """VALUES of series that are alone in their group, and of groups of several; infinite values are left out."""
     alone = best.filter(pl.col("n_members") == 1)
     return pl.concat([alone.select(VALUES.keys()), several.select(VALUES.keys())]).filter(
         pl.col("value").cast(pl.Float32, strict=False).is_finite()

@@ -1,4 +1,4 @@
-"""Readings from a file, in whatever order it has them, as series in order of time.
+"""Readings from a file, in any order, as series in order of time.
 
 Files come series by series (promtool) or scrape by scrape. Both are kept as three numbers a reading until all are here.
 """
@@ -27,7 +27,7 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 BATCH: Final = 1 << 21
-"""Readings that are handed on together, about."""
+"""Approximate number of readings in a batch."""
 
 
 class Gathered(NamedTuple):
@@ -108,7 +108,7 @@ class Gathering:
 
 
 def _joined(parts: list[npt.NDArray[_Kind]], kind: type[_Kind]) -> npt.NDArray[_Kind]:
-    """All parts as one; they are let go of."""
+    """All parts as one; the list of them is cleared."""
     whole = np.concatenate([np.empty(0, kind), *parts])
     parts.clear()
     return whole
@@ -120,7 +120,7 @@ def milliseconds(moment: datetime) -> int:
 
 
 def chosen(samples: Samples, is_meant: Callable[[dict[str, str]], bool]) -> Samples:
-    """The series that are meant, by their labels."""
+    """The requested series, by their labels."""
     meant = np.array([is_meant(labels) for labels in samples.labels], bool)
     if meant.all():
         return samples
@@ -146,7 +146,7 @@ def keep_readings(samples: Samples, keep: npt.NDArray[np.bool_]) -> Samples:
 
 
 def batches(samples: Samples) -> list[Samples]:
-    """Whole series, so many together that a batch has about BATCH readings."""
+    """Batches of whole series, with about BATCH readings each."""
     stops = np.cumsum(samples.sizes)
     batches, first, begin = [], 0, 0
     while first < len(samples.labels):

@@ -1,9 +1,9 @@
-"""The identity of a series by its labels: its node, its device, and which other series measure the same.
+"""The identity of a series by its labels: its node, its device, and other series with the same measurement.
 
 Exporters are scraped from an address, and several servers may scrape the same one. So a node's name is searched as
-in `ingest.prometheus.series.labels`; where only the address gives it, node_exporter's `node_uname_info` has the
-host's own name. Labels that the scrape puts on are no part of what is measured: series that differ
-only in those are twins, and measure the same.
+in `ingest.prometheus.series.labels`; where only the address is known, node_exporter's `node_uname_info` has the name of
+the host at that address. Labels added by the scrape do not belong to the measured thing: series that differ only in
+those are twins, and measure the same.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ REPLICA_LABELS: Final = frozenset(
     {"job", "instance", "endpoint", "service", "monitor", "cluster"}
     | {"prometheus", "prometheus_replica", "replica", "__replica__", "__name__"}
 )
-"""Labels of the scrape: who scraped what for whom."""
+"""Labels of the scrape: target, job and server."""
 
 FEDERATED_LABELS: Final = frozenset({"exported_instance", "exported_job"})
-"""The same of series that a server took over from another; alone, an `exported_job` may be what is measured."""
+"""The same for federated series; an `exported_job` alone may belong to the measured thing."""
 
 POD_LABELS: Final = frozenset({"namespace", "pod", "container"})
 """Labels of the exporter's pod; but of metrics about pods (`ABOUT_PODS`) they name the pod."""
@@ -40,9 +40,9 @@ NO_NODE: Final = "no label names the node"
 
 
 class Identity(NamedTuple):
-    """What a series is for one entry of the mapping.
+    """The identity of a series for one entry of the mapping.
 
-    `name` is of its node, or the address where only that is known (`by_address`); empty: nothing is. `rest` are the
+    `name` is its node, or the address where only that is known (`by_address`); empty: neither is. `rest` are the
     labels, with their values, that distinguish it from others of its node and entry.
     """
 
@@ -77,20 +77,20 @@ _NODE_LABELS: Final = frozenset(NODE_LABELS)
 
 @dataclass
 class Hosts:
-    """How hosts call themselves, by the address at which they are scraped."""
+    """Names of hosts, by the address at which they are scraped."""
 
     _names: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, labels: Mapping[str, str]) -> None:
-        """Take note of a series that has the names (`HOST_INFO`)."""
+        """Add a series with the names (`HOST_INFO`)."""
         name = bare_host(labels.get("nodename", ""))
-        if name and node_label(labels, ["nodename"]):  # and not an exporter's pod, which may call itself by its own
+        if name and node_label(labels, ["nodename"]):  # without exporters' pods, whose own name it may be
             for address in filter(None, map(labels.get, ADDRESS_LABELS)):
                 self._names.setdefault(address, set()).add(name)
                 self._names.setdefault(bare_host(address), set()).add(name)
 
     def node(self, identity: Identity) -> tuple[str, str]:
-        """The node of a series, and why that is unknown (one of both is empty).
+        """The node of a series, or the reason why it is unknown (one of both is empty).
 
         Another exporter of the same host has the same address but for the port.
         """

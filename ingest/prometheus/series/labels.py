@@ -1,6 +1,6 @@
-"""What distinguishes GPUs and which of their values are plausible: labels of node, GPU and MIG instance, blanks, units.
+"""Identity of GPUs and plausibility of their values: labels of node, GPU and MIG instance, blanks, units.
 
-Which metric fills which column is in `ingest/prometheus/mapping`. Sources: dcgm-exporter's
+The mapping of metrics to columns is in `ingest/prometheus/mapping`. Sources: dcgm-exporter's
 `etc/default-counters.csv` and its rendering of labels, DCGM's `dcgm_structs.h` (blank values), and the exporters that
 the mappings name.
 """
@@ -28,7 +28,7 @@ SOURCE: Final = "prometheus.gpu"
 """Name of the source in `loads`, `rejects` and `health_events`."""
 
 BLANK_INT32: Final = 0x7FFFFFF0
-"""DCGM's blank value of 32 bits, which with its fifteen successors gives why there is no value."""
+"""DCGM's blank value of 32 bits; it and its fifteen successors encode the reason for a missing value."""
 
 BLANK_REAL: Final = 2.0**47
 """DCGM's blank double; its blank of 64 bits (2**63 - 16) lies above. No real value is as large."""
@@ -37,21 +37,21 @@ COLUMNS: Final = GPU_COLUMNS
 RATIOS: Final = GPU_RATIOS
 
 SLACK: Final = 1e-3
-"""What a value may be over its highest, as a share of that: rounding."""
+"""Tolerance above the highest value, as a share of it: rounding."""
 
 STRAY: Final = 1e-3
 """Share of the values above 0 of a ratio that may be above 1 by accident. Where more are, they are percents."""
 
 XID_GAUGES: Final = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR")
-"""Gauges that hold the last XID until the driver is loaded anew."""
+"""Gauges that hold the last XID until the driver is reloaded."""
 
 XID_COUNTS: Final = ("DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL")
-"""By label `xid`: how many in the exporter's last window (a gauge), and how many since it started (a counter)."""
+"""Counts by label `xid`: in the exporter's last window (a gauge), and since its start (a counter)."""
 
 XID_NAMES: Final = (*XID_GAUGES, *XID_COUNTS)
 
 ADDRESS_LABELS: Final = ("exported_instance", "instance")
-"""Labels that hold what was scraped, which on Kubernetes is a pod's address."""
+"""Labels with the scraped address, which on Kubernetes is a pod's."""
 
 NODE_LABELS: Final = (
     *("Hostname", "hostname", "node", "nodename", "node_name", "kubernetes_node", "host"),
@@ -60,7 +60,7 @@ NODE_LABELS: Final = (
 """Labels that may name the node; the first that is not empty counts, but for names of pods (`node_of`)."""
 
 POD_LABELS: Final = ("pod", "exported_pod", "pod_name")
-"""Labels of the pod that works, or of the exporter's own."""
+"""Labels of the workload's pod, or of the exporter's own."""
 
 EXPORTER: Final = "exporter"
 """Part of the names of exporters' pods."""
@@ -68,10 +68,10 @@ EXPORTER: Final = "exporter"
 UUID_LABELS: Final = ("UUID", "uuid", "gpu_uuid")
 
 INDEX_LABELS: Final = ("gpu", "ordinal", "gpu_id", "card")
-"""Labels that may give a GPU's index in its node: DCGM's and NVML's index."""
+"""Labels with a GPU's index in its node: DCGM's and NVML's index."""
 
 MINOR_LABELS: Final = ("minor_number", "device")
-"""Labels that may give the device's minor number, which is another one after a GPU fell off; `device` is nvidia3."""
+"""Labels with the device's minor number, which changes after a GPU fell off; `device` is nvidia3."""
 
 GPU_LABELS: Final = (*INDEX_LABELS, *MINOR_LABELS, *UUID_LABELS)
 
@@ -95,7 +95,7 @@ READINGS: Final[Schema] = {**SAMPLES, "series": TEXT}
 """Values as they were exported, with the `identity` of their series."""
 
 _ANYWHERE = "*"
-"""In place of a node's name: whichever it is."""
+"""Stands for any node's name."""
 
 _NUMBERED = re.compile(r"(?:gpu|nvidia|card)?(\d+)", re.ASCII | re.IGNORECASE)
 _PORT = re.compile(r":[\w-]+$")
@@ -103,7 +103,7 @@ _ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
 
 
 class GpuLocation(NamedTuple):
-    """What a series is about. `instance` is empty for the whole GPU."""
+    """Node, GPU and MIG instance of a series. `instance` is empty for the whole GPU."""
 
     node: str
     gpu: str
@@ -125,8 +125,8 @@ def gpu_location(labels: Labels[str, str]) -> GpuLocation | None:
 def node_of(labels: Labels[str, str]) -> str:
     """The node of a series; empty where no label names it.
 
-    In a pod, some exporters take the pod's name for the host's: it counts only where no other label names a node (in
-    clusters whose nodes are pods it is right), and that of an exporter's own pod never does.
+    In a pod, some exporters use the pod's name as the host's: it counts only where no other label names a node (it is
+    right in clusters whose nodes are pods). The name of an exporter's own pod never counts.
 
     >>> node_of({"Hostname": "dcgm-exporter-x7k2q", "pod": "dcgm-exporter-x7k2q", "node": "n7"})
     'n7'
@@ -138,7 +138,7 @@ def node_of(labels: Labels[str, str]) -> str:
 
 
 def node_label(labels: Labels[str, str], among: Sequence[str] = NODE_LABELS) -> str:
-    """Which of some labels names the node, as `node_of` has it; empty where none does.
+    """The label that names the node, by the rules of `node_of`; empty where none does.
 
     >>> node_label({"hostname": "node-exporter-x7k2q", "pod": "node-exporter-x7k2q", "instance": "10.0.0.7:9100"})
     'instance'
@@ -157,13 +157,13 @@ def _gpu_of(labels: Labels[str, str]) -> str:
 
 
 def _number(labels: Labels[str, str], names: Iterable[str]) -> str:
-    """The first number that some labels give, alone or behind its kind: 3, gpu3, nvidia3, card3. Addresses are none."""
+    """The first number in some labels, alone or behind its kind: 3, gpu3, nvidia3, card3. Addresses are none."""
     found = (_NUMBERED.fullmatch(labels[name]) for name in names if labels.get(name))
     return next((number[1] for number in found if number), "")
 
 
 def uuid_alone(labels: Labels[str, str]) -> str:
-    """The UUID of a GPU whose index a series lacks; empty where it does, or has no UUID."""
+    """The UUID of a GPU where a series lacks its index; empty where it has an index, or no UUID."""
     return "" if _number(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
 
 
@@ -177,24 +177,24 @@ def index_and_uuid(labels: Labels[str, str]) -> tuple[str, str]:
 
 
 def _short(uuid: str) -> str:
-    """A UUID as all exporters would write it: some leave the GPU- out."""
+    """A UUID without the prefix GPU-, which some exporters leave out."""
     return uuid.lower().removeprefix("gpu-")
 
 
 @dataclass
 class Indexes:
-    """Which GPU of a node has which UUID: some exporters give the index, some the UUID, and some both.
+    """Indexes of GPUs by node and UUID: some exporters export the index, some the UUID, and some both.
 
-    Where none gives a GPU's index, its minor number is used instead. A UUID that a node reports with several of them (a
-    GPU that was numbered anew) has none. A GPU that moved has one on each of its nodes; a node that reports no index of
-    it (its exporters may name it otherwise) has that of the others, if they agree.
+    Where none exports a GPU's index, its minor number is used instead. A UUID with several indexes on a node (a
+    renumbered GPU) has none. A GPU that moved has one on each of its nodes; a node without an index for it (its
+    exporters may use another name of the node) has that of the other nodes, if they agree.
     """
 
     _index: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     _minor: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     def add(self, labels: Labels[str, str]) -> None:
-        """Take note of a series."""
+        """Add a series."""
         uuid, node = _short(_first(labels, UUID_LABELS)), node_of(labels)
         for names, numbers in ((INDEX_LABELS, self._index), (MINOR_LABELS, self._minor)):
             number = _number(labels, names)
@@ -234,7 +234,7 @@ def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def identity(name: str, labels: Labels[str, str]) -> str:
-    """What distinguishes the series of an XID metric, whatever the order of its labels. That of others is empty.
+    """The identity of a series of an XID metric, independent of the order of its labels. That of others is empty.
 
     XIDs are edges, and every series has its own: those of two exporters, MIG instances or jobs of one GPU.
 
@@ -263,9 +263,8 @@ def bare_host(name: str) -> str:
 def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.DataFrame:
     """Samples (SAMPLES) of GPUs with `column` (`read_as`), and `value` in base units; implausible values are null.
 
-    `blank` marks values that DCGM gives where it has none (a missing value then, not a strange one). A ratio a trifle
-    above 1 is rounding, and 1. Names that `in_percent` finds are to be left out before. `mapping` is the built-in one
-    if it is not given.
+    `blank` marks DCGM's blank values (missing, not implausible). A ratio slightly above 1 is rounding, and becomes 1.
+    Names that `in_percent` finds have to be left out before. `mapping` is the built-in one by default.
     """
     metrics = (mapping or builtin()).of_gpus.values()
     identities = pl.DataFrame(
@@ -299,9 +298,9 @@ def as_ratios(mapping: Mapping | None = None) -> list[str]:
 def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[str]:
     """Names of ratios that count percents in these samples (SAMPLES of one load): they have values from 1 to 100.
 
-    Then none of the name's values can be used: 0.5 may be half a percent of one exporter, or half of all of another
-    that is newer. Where all GPUs of a load idle, percents look like ratios and pass for them; nothing in the values
-    distinguishes them. DCGM's headers have one such name: DCGM_FI_DEV_GPU_UTIL_RATIO was field 203, whole percents,
+    Then none of the name's values can be used: 0.5 may be half a percent of one exporter, or a half of a newer one.
+    Where all GPUs of a load idle, percents look like ratios and are taken for them; the values do not distinguish
+    them. DCGM's headers have one such name: DCGM_FI_DEV_GPU_UTIL_RATIO was field 203, whole percents,
     in 4.5 and 4.6, which an exporter uses only if its list of counters was changed. Its profiling fields are ratios in
     all versions, but recording rules may write anything.
     """
@@ -312,6 +311,6 @@ def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[st
 
 
 def is_blank(column: str) -> pl.Expr:
-    """Whether a value is one of DCGM's or Prometheus' words for "there is none"."""
+    """Whether a value is one of DCGM's or Prometheus' marks for "no value"."""
     value = pl.col(column)
     return ~value.is_finite() | (value >= BLANK_REAL) | value.is_between(BLANK_INT32, BLANK_INT32 + 15)

@@ -1,4 +1,4 @@
-"""Which nodes are worked on together, so that memory is bounded however many there are."""
+"""Groups of nodes that are processed together, so that memory is bounded for any number of nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import polars as pl
 
 
 def node_turns(counts: pl.DataFrame, at_once: int) -> pl.DataFrame:
-    """The turn of each node, in the order of their names: nodes of one turn have so many rows together, about.
+    """The turn of each node, in the order of their names: nodes of one turn have about `at_once` rows together.
 
     >>> node_turns(pl.DataFrame({"node": ["b", "a", "c", "a"], "n": [6, 2, 5, 3]}), 10).rows()
     [('a', 0), ('b', 1), ('c', 1)]

@@ -1,4 +1,4 @@
-"""Samples of several loads as one: no two rows of a series cover the same time, and none of it is lost."""
+"""Merges samples of several loads: no two rows of a series cover the same time, and no covered time is lost."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SEAM: Final = 10
 def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: SampleTable = GPUS) -> pl.DataFrame:
     """Both as one, sorted by series and time; no two rows of a series cover the same time.
 
-    Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
-    replace those that they overlap, except that within a cell of the grid the one that covers more stays whole,
-    and the other keeps what is left of its time: the edge of a file does not replace a whole cell, and where two edges
-    meet within a cell no second is lost. What only the shorter one has of a cell is the longer one's, too. Rows of
-    GPUs that are less than a tenth of the interval apart within a cell touch (`_without_seams`).
+    Rows for exactly the same time become one: a new value replaces an old one, any value replaces none. Otherwise new
+    rows replace those that they overlap, except that within a cell of the grid the longer row stays whole, and the
+    other keeps the rest of its time: the edge of a file does not replace a whole cell, and where two edges meet within
+    a cell no second is lost. The longer row takes over values that only the shorter one has. Rows of GPUs that are less
+    than a tenth of the interval apart within a cell touch (`_without_seams`).
     """
     new = new.unique(list(of.key), keep="last", maintain_order=True)
     if stored.is_empty():
@@ -41,11 +41,11 @@ def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Sampl
 
 
 def _without_seams(rows: pl.DataFrame, interval_s: int) -> pl.DataFrame:
-    """Rows in order, where those of a cell that lie a trifle apart touch: the earlier one lasts until the later begins.
+    """Rows in order, with small gaps within a cell closed: the earlier row lasts until the later one begins.
 
-    A file's first reading covers the usual step before it, and scrapes come a little earlier or later than usual: two
-    files of one history leave up to that between them. A row that begins a trifle after its cell begins with it, if
-    there is one right before.
+    A file's first reading covers the usual step before it, and scrape times vary slightly: two files of one history may
+    have such a gap between them. A row that begins slightly after its cell begins with the cell, if there is one right
+    before.
     """
     width = interval_s * _US
     begin, stop = pl.col("ts").dt.epoch("us"), end("ts", "interval_s").dt.epoch("us")
@@ -101,10 +101,10 @@ def _filled(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Sampl
 def _not_overlapping(
     rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: SampleTable, *, longer: bool
 ) -> pl.DataFrame:
-    """What is left of rows where others within their cell of the grid go before them; the rest as it is.
+    """Rows without the time of others within their cell of the grid that have precedence; the rest is unchanged.
 
-    With `longer` only those others do that cover more time. No other lies inside a row then, so the rest of
-    one is one interval.
+    With `longer` only others that cover more time have precedence. No other lies inside a row then, so the rest of a
+    row is one interval.
     """
     if rows.is_empty() or others.is_empty():
         return rows

@@ -1,7 +1,7 @@
-"""`trackside retention`: samples and hours that are older than they are to be kept go, and leave a note that they did.
+"""`trackside retention`: removes samples and hours older than the configured age, and records each removal.
 
-Samples go by whole UTC days, and only once every hour of them has its roll-up; hours go later than the samples that
-they are made of. Later computations use the hours where there are no samples.
+Samples are removed by whole UTC days, and only once every hour of them has its roll-up; hours are removed later than
+their samples. Later computations use the hours where there are no samples.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader, Writer
 
 EVERY: Final = timedelta(days=1)
-"""`serve` checks that often: whole days are removed."""
+"""Interval of the check in `serve`: whole days are removed."""
 
 _SAMPLES: Final = {GPUS.name: GPUS, NODES.name: NODES}
 _MISSING: Final[Mapping[str, str]] = {GPUS.name: "gpu_hours_missing", NODES.name: "node_hours_missing"}
 _BETWEEN: Final[Mapping[str, str]] = {GPUS.name: "gpu_samples_between", NODES.name: "node_samples_between"}
 _LAST: Final = "\U0010ffff"
-"""Behind every name of a node."""
+"""Sorts after every name of a node."""
 
 _DELETE: Final[Mapping[str, str]] = {"gpu_hours": "delete_gpu_hours_before", "node_hours": "delete_node_hours_before"}
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes of a table of a cluster: its rows before a time. `bytes` are those of the files of samples."""
+    """Rows to remove from a table of a cluster: those before a time. `bytes` are those of the files of samples."""
 
     cluster: str
     table: str
@@ -49,7 +49,7 @@ class Removal:
 
 
 def due(reader: Reader | Writer, keep: Retention, *, now: datetime) -> list[Removal]:
-    """What is older than it is to be kept, by cluster and table. Schedulers' counts stay: they are few."""
+    """Rows older than the configured age, by cluster and table. Schedulers' counts stay: they are few."""
     removals = []
     before = _day(now, keep.samples_days)
     if before is not None:
@@ -73,7 +73,7 @@ def _day(now: datetime, days: float) -> datetime | None:
 
 
 def retain(writer: Writer, settings: TelemetrySettings, *, now: datetime) -> list[Removal]:
-    """Take out what is due, all of it or nothing, and note it in `removals`."""
+    """Remove all due rows or none, and record them in `removals`."""
     removals = due(writer, settings.retention, now=now)
     if not removals:
         return []
@@ -90,7 +90,7 @@ def retain(writer: Writer, settings: TelemetrySettings, *, now: datetime) -> lis
 
 
 def _roll_up_what_is_not(writer: Writer, settings: TelemetrySettings, of: SampleTable, cluster: str, day: date) -> None:
-    """Make the roll-ups that a day's samples lack: no sample goes of which nothing would be left."""
+    """Compute missing roll-ups of a day's samples, so that no sample is removed without one."""
     begin = datetime.combine(day, time(), UTC)
     missing = writer.query(_MISSING[of.name], cluster=cluster, since=begin, until=begin + timedelta(days=1))
     for hour in missing["ts"]:

@@ -19,7 +19,7 @@ QUANTILE: Final = 0.95
 
 @dataclass(frozen=True)
 class ActivityThresholds:
-    """From which value on a GPU counts as active; utilisation must exceed its own."""
+    """Least values of an active GPU; utilisation must exceed its own."""
 
     tensor: float
     gr_engine: float
@@ -31,7 +31,7 @@ def rolled_up(
 ) -> pl.DataFrame:
     """GPU_HOURS of samples: for each GPU and hour a row per metric that it has, and one of its activity.
 
-    The mean is weighted by time; the 95th percentile is over the samples. An hour gets the samples that begin in it.
+    The mean is weighted by time; the 95th percentile is over the samples. An hour has the samples that begin in it.
     `above_s` are the seconds at or above the metric's threshold; null where it has none.
     """
     if samples.is_empty():
@@ -74,14 +74,14 @@ def _active(activity: ActivityThresholds) -> pl.Expr:
 
 
 def _as_stored(threshold: float | None) -> pl.Expr:
-    """A threshold at the samples' precision, so that a value that equals it does."""
+    """A threshold at the samples' precision, so that an equal value compares as equal."""
     return pl.lit(threshold, dtype=pl.Float32)
 
 
 def _hours(samples: pl.DataFrame, of: SampleTable, limits: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """For each series and hour, of every value of `limits`: NAME:sum, :seconds, :max, :p95, :above and :limit.
 
-    The samples of an hour are added up in the order of time, so that the same samples give the same sum.
+    The samples of an hour are added up in the order of time, so that the same samples have the same sum.
     """
     weight = (pl.col("interval_s").cast(REAL) * 1000).round() / 1000
     base = samples.sort(of.key).with_columns(pl.col("ts").dt.truncate("1h"), weight=weight)

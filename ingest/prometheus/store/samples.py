@@ -1,4 +1,4 @@
-"""Telemetry into the warehouse: samples merged with those that are there, their hours rolled up, events, names."""
+"""Telemetry into the warehouse: samples merged with existing ones, their hours rolled up, events, names."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 ALIASES: Final = "prometheus"
-"""Source in `node_aliases` of names that telemetry has for nodes."""
+"""Source in `node_aliases` of telemetry's names of nodes."""
 
 _OF_GPUS: Final[tuple[str, ...]] = ("gpu_samples", "gpu_hours", "health_events")
 
 _HOUR: Final = timedelta(hours=1)
-"""No sample is longer."""
+"""Longest sample."""
 
 ROWS_AT_ONCE: Final = 1 << 18
-"""New samples that are merged with what is there, and rolled up, at once, about: on the way a row takes a kilobyte."""
+"""Approximate number of new samples merged and rolled up together: meanwhile a row takes a kilobyte."""
 
 
 def load(
@@ -56,19 +56,19 @@ def load(
 ) -> list[Parsed]:
     """Write the content of an input, source by source, in one transaction.
 
-    All or nothing, and as often as one likes: what is there already changes nothing.
+    All or nothing. Loading the same input again changes nothing.
 
     Args:
         writer: The warehouse.
         settings: All settings.
         inputs: The parsed input, source by source.
         cluster: Whose it is where it names none itself.
-        request: What was requested, and how it came.
-        digest: SHA-256 of what was read, in hex.
+        request: The request, and its transport.
+        digest: SHA-256 of the input, in hex.
         now: The time.
 
     Returns:
-        The same, without what lies in the future, and with `rows_new` 0 where a file was loaded before.
+        The same, without future rows, and with `rows_new` 0 where a file was loaded before.
     """
     inputs = [without_future(parsed, origin=request.origin, now=now) for parsed in inputs]
     rows_new: dict[str, int | None] = {}
@@ -102,8 +102,8 @@ def load_parts(
         settings: All settings.
         parts: The parsed input; at least one.
         cluster: Whose it is where it names none itself.
-        request: What was requested, and how it came.
-        digest: SHA-256 of what was read, in hex.
+        request: The request, and its transport.
+        digest: SHA-256 of the input, in hex.
         now: The time.
 
     Returns:
@@ -128,7 +128,7 @@ def load_parts(
 
 
 def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
-    """Samples merged with those that are there, their hours rolled up, events."""
+    """Write samples merged with existing ones, their hours rolled up, and events."""
     if "node_aliases" in parsed.frames:
         _write_aliases(writer, parsed.frames["node_aliases"])
     frames = {
@@ -165,20 +165,20 @@ def _by_index(
 
 
 def _write_drivers(writer: Writer, versions: pl.DataFrame) -> None:
-    """Versions of drivers, merged with what earlier readings named."""
+    """Versions of drivers, merged with those of earlier readings."""
     existing = writer.matching("driver_versions", versions, keys=drivers.KEY).select(versions.columns)
     writer.replace("driver_versions", drivers.merged(pl.concat([existing, versions])), keys=drivers.KEY)
 
 
 def _write_pods(writer: Writer, pods: pl.DataFrame, namespaces: pl.DataFrame) -> None:
-    """Write pods of kube-state-metrics, merged with their earlier rows."""
+    """Pods of kube-state-metrics, merged with those of earlier readings."""
     existing = writer.matching("metered_pods", pods, keys=kubernetes_pods.KEY).select(pods.columns)
     writer.replace("metered_pods", kubernetes_pods.merged(pl.concat([existing, pods])), keys=kubernetes_pods.KEY)
     writer.append_new("metered_namespaces", namespaces, keys=namespaces.columns)
 
 
 def _write_metered_nodes(writer: Writer, states: pl.DataFrame, nodes: pl.DataFrame) -> None:
-    """Write nodes of kube-state-metrics, by Kubernetes' names, merged with their earlier rows."""
+    """Nodes of kube-state-metrics, by Kubernetes' names, merged with those of earlier readings."""
     key = ["cluster", "node"]
     for table, rows, merge_rows in (
         ("metered_node_states", states, kubernetes_nodes.merged),
@@ -194,7 +194,7 @@ def _write_metered_nodes(writer: Writer, states: pl.DataFrame, nodes: pl.DataFra
 def _write_aliases(writer: Writer, aliases: pl.DataFrame) -> None:
     """Names in telemetry of nodes that the inventory or an attempt has; others are no nodes of the cluster.
 
-    A name that still means the same node is kept once, from when it first did.
+    A name that still means the same node has one row, from its first use on.
     """
     in_slurm = writer.query_with("known_nodes", {"incoming": aliases.select("cluster", "node")})
     aliases_of_nodes = aliases.join(in_slurm, on=["cluster", "node"], how="semi").with_columns(source=pl.lit(ALIASES))
@@ -243,9 +243,9 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str], mome
 def _write_samples(writer: Writer, settings: TelemetrySettings, of: SampleTable, samples: pl.DataFrame) -> None:
     """Merge samples into the days that they fall in, and roll up the hours that they touch.
 
-    Only what is there of the same nodes in the same hours is read, and of that only what the new samples lie over is
-    merged: usually a chunk follows the one before it, and is written as a file of its own. A day that is over is
-    put together into one file when the next one begins.
+    Only existing samples of the same nodes in the same hours are read, and only those that the new ones overlap are
+    merged: usually a chunk follows the one before it, and is written as a separate file. The files of a day are
+    combined into one when the next day begins.
     """
     days = samples.group_by("cluster", pl.col("ts").dt.date().alias("day"), maintain_order=True)
     for (cluster, day), new in days:
@@ -268,7 +268,7 @@ def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
 def _merge_nodes(  # noqa: PLR0917 - as above
     writer: Writer, settings: TelemetrySettings, of: SampleTable, cluster: str, day: date, new: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Roll up the hours that the new samples of some nodes touch; returns which rows of the day go, and which come."""
+    """Roll up the hours that the new samples of some nodes touch; returns the rows of the day to remove and to add."""
     existing = _existing(writer, of, cluster, day, new)
     low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
     cell = timedelta(seconds=settings.prometheus.interval_s)  # what lies in the same one may be a neighbour
@@ -284,10 +284,10 @@ def _merge_nodes(  # noqa: PLR0917 - as above
 
 
 def by_nodes(rows: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
-    """The rows of some nodes at a time, which have so many rows together, about; of a table without nodes all.
+    """The rows of some nodes at a time, about `at_once` rows together; all rows of a table without nodes.
 
-    A node is never null: what names none is a row that was refused. One that is would belong to no turn here, nor to a
-    range of nodes in which files are put together, and its samples would be lost without a word.
+    A node is never null, since rows without one were refused. A null would belong to no turn here, nor to a range of
+    nodes in which files are combined, and its samples would be lost silently.
     """
     if "node" in rows.columns and rows["node"].null_count():
         raise AssertionError(f"{rows['node'].null_count()} samples without a node")
@@ -301,7 +301,7 @@ def by_nodes(rows: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
 
 
 def roll_up(writer: Writer, settings: TelemetrySettings, of: SampleTable, samples: pl.DataFrame) -> None:
-    """Write the hours of samples, which are all that there are of these hours; of clusters' counts there are none."""
+    """Write the roll-ups of samples, which must be all of their hours; clusters' counts have no roll-ups."""
     rules, thresholds = settings.rules, of_table(settings.telemetry.thresholds, of)
     if of is GPUS:
         activity = ActivityThresholds(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
@@ -359,7 +359,7 @@ def _write_events(writer: Writer, events: pl.DataFrame) -> None:
 
 
 def _merged_events(writer: Writer, events: pl.DataFrame) -> pl.DataFrame | None:
-    """All events of the nodes that these are of; None if that is what is there already."""
+    """All events of the nodes of these events; None if nothing changes."""
     stored = writer.matching("health_events", events, keys=["cluster", "node"])
     existing = conform(stored, HEALTH_EVENTS).sort("cluster", "node", "gpu", "ts", "code", nulls_last=True)
     merged = health.merge(existing, events)

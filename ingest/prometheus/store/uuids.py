@@ -1,4 +1,4 @@
-"""GPUs that some inputs name by UUID, and others by index, are stored by index, whichever input comes first."""
+"""GPUs that inputs name by UUID or by index are stored by index, independent of the order of inputs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True)
 class HourWriter:
-    """How the hours of GPUs are written: `write` takes hours, `roll_up` all samples of some hours."""
+    """Writers for the hours of GPUs: `write` for hours, `roll_up` for all samples of some hours."""
 
     write: Callable[[pl.DataFrame], None]
     roll_up: Callable[[pl.DataFrame], None]
 
 
 def by_index(writer: Writer, frame: pl.DataFrame) -> list[pl.DataFrame]:
-    """A frame with cluster, node and gpu in parts: what it names by index, and what is known to be of a UUID by index.
+    """A frame with cluster, node and gpu in parts: rows named by index, and rows named by a UUID with a known index.
 
     Both parts may have rows of one GPU and time.
     """
@@ -52,7 +52,7 @@ def _indexes(writer: Writer, gpus: pl.DataFrame) -> pl.DataFrame:
 
 
 def write(writer: Writer, named: pl.DataFrame, *, interval_s: int, hours: HourWriter) -> None:
-    """Add UUIDs (GPU_UUIDS) to the known ones; what is stored of GPUs under one that is new gets the index."""
+    """Add UUIDs (GPU_UUIDS) to the stored ones; rows of GPUs stored under a new one are renamed to the index."""
     existing = conform(writer.matching("gpu_uuids", named, keys=uuids.KEY), uuids.GPU_UUIDS)
     merged = uuids.merged(pl.concat([existing, named]))
     if merged.equals(existing.sort(uuids.KEY)):

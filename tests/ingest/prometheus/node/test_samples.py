@@ -247,7 +247,7 @@ def test_series_without_a_second_in_common_make_no_sum() -> None:
 def test_counters_that_are_read_too_seldom_are_a_warning() -> None:
     result = made(series("rx_total", *every(GONE_S + 1, 1000, start=1, rate=5), node="n1"))
     assert result.frame.is_empty()
-    assert messages(result.warnings) == ["counters are read less often than every 300 s, so they give no rows"]
+    assert messages(result.warnings) == ["counters are read less often than every 300 s, so they have no rows"]
 
 
 # --- gauges
