@@ -30,7 +30,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     # Slurm: accounting
     "values_unread": "{detail}: {count:value|values} could not be read",
     "state_unknown": "unknown state {detail}: {count:row|rows}",
-    "nodes_miscounted": "{count:row gives|rows give} another number of nodes than the node list; the list was used",
+    "nodes_miscounted": "{count:row has|rows have} another number of nodes than the node list; the list was used",
     "end_guessed": "{count:row has|rows have} ended without an End; Start + Elapsed was taken for it",
     "times_truncated": (
         "{count:row runs and has|rows run and have} an End: sacct --truncate (-T) cuts Start and "
@@ -51,7 +51,7 @@ MESSAGES: Final[Mapping[str, str]] = {
         "is unknown, the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
     ),
     "resources_implausible": (
-        "{count:row gives|rows give} more CPUs or memory than nodes can have; that value is left out"
+        "{count:row has|rows have} more CPUs or memory than nodes can have; that value is left out"
     ),
     "gpu_parts": "{count:row holds|rows hold} only parts of GPUs (shard or mps), which count as no GPU here",
     "running_for_long": (
@@ -184,7 +184,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     "step_times_unknown": (
         "{count:entry|entries} of training without the time of a step ({detail}) yield no steps. A step of MLPerf "
-        "is a tracked_stats with both train_step_time and reduced_train_loss; blocks give steps where block_start and "
+        "is a tracked_stats with both train_step_time and reduced_train_loss; blocks yield steps where block_start and "
         "block_stop have a step or a samples_count"
     ),
     "tokens_unknown": (

@@ -37,7 +37,7 @@ class Member(NamedTuple):
 
 @contextmanager
 def unpacked(names: Iterable[str], is_wanted: Callable[[str, str], bool]) -> Iterator[list[Member]]:
-    """Files, and instead of each archive the requested ones in it; unpacked ones exist within the context.
+    """Files, and instead of each archive its requested files; unpacked ones exist within the context.
 
     Of an archive that is cut or damaged those before the damage are returned, and itself with the error.
 

@@ -125,7 +125,7 @@ class Input:
         """All chunks of a text without too long lines (in JSON: texts, and separators between them).
 
         Raises:
-            InputError: as for all chunks; or a line goes on for more than `LONGEST_LINE` bytes: 2 GB without an end fit
+            InputError: as for all chunks; or a line is longer than `LONGEST_LINE` bytes: 2 GB without an end fit
                 into 9 MB of gzip.
         """
         mark, what = (b'"', "text") if self.head.lstrip(_BLANK)[:1] in {b"{", b"["} else (b"\n", "line")
@@ -149,7 +149,7 @@ class Input:
         Raises:
             InputError: as for all chunks.
         """
-        open_line = 0  # bytes of the line that goes on in the next chunk
+        open_line = 0  # bytes of the line that continues in the next chunk
         for chunk in with_ends(self._chunks()):
             part = chunk
             if open_line > LONGEST_LINE:

@@ -15,12 +15,12 @@ MOST_HELD: Final = 1 << 16
 
 
 def with_ends(chunks: Iterable[bytes], longest: int = LONG) -> Iterator[bytes]:
-    r"""The same chunks, in which lines that go on for longer end at their next carriage return.
+    r"""The same chunks, in which longer lines end at their next carriage return.
 
     >>> list(with_ends([b"a\rb\rc\rd", b"\ne\rf\r\n"], 4))
     [b'a\rb\rc\nd', b'\ne\rf\r\n']
     """
-    since = 0  # bytes of the line that goes on in the next chunk
+    since = 0  # bytes of the line that continues in the next chunk
     for chunk in _undivided(chunks):
         data = chunk
         if b"\r" in chunk and (ends := list(_ends_lacking(chunk, since, longest))):

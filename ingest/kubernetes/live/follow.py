@@ -88,7 +88,7 @@ class Follower:
                 del followed.lines[: len(reading.lines)]
                 followed.size = sum(map(len, followed.lines))
                 if reading.position.gone:
-                    del self._followed[name]  # the next reading goes on from the list of this one
+                    del self._followed[name]  # the next reading continues from the list of this one
             self._reading.clear()
 
     def stop(self) -> None:

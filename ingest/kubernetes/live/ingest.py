@@ -1,4 +1,4 @@
-"""Read an API server into the warehouse: one transaction, with the position to go on from."""
+"""Read an API server into the warehouse: one transaction, with the position to resume at."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def login_of(settings: Kubernetes) -> ApiServer:
         return from_kubeconfig([settings.kubeconfig.expanduser()], settings.context)
     if settings.in_cluster:
         return in_cluster()
-    message = "no API server is configured; give --kubeconfig FILE or --in-cluster, or set them in [kubernetes]"
+    message = "no API server is configured; pass --kubeconfig FILE or --in-cluster, or set them in [kubernetes]"
     raise OptionError(message)
 
 

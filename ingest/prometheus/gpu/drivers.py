@@ -3,7 +3,7 @@
     DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n7",DCGM_FI_DRIVER_VERSION="550.144.03"} 98
     gpu_gfx_activity{gpu_id="0",hostname="n9",serial_number="6924",driver_version="6.12.12"} 98
 
-Of dcgm-exporter it is a label because its list of counters gives the field the type `label` (`etc/default-counters.csv`
+dcgm-exporter has the label because its list of counters defines the field with type `label` (`etc/default-counters.csv`
 since 3.0), of AMD's device-metrics-exporter because its configuration lists `DRIVER_VERSION` among the labels
 (`GPUMetricLabel` of `exporterconfig.proto`; all are listed by default). Exporters whose own list lacks it, and others,
 do not export it: then the driver is unknown.

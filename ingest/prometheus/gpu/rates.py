@@ -1,6 +1,6 @@
 """Counters of GPUs as gauges: their increase per second since the reading before.
 
-A counter fills a column of `gpu_samples` where no gauge does: the energy counter gives the power where the exporter
+A counter fills a column of `gpu_samples` where no gauge does: the energy counter yields the power where the exporter
 leaves the power out. The rate at a reading covers the time since the one before, as an average of DCGM does. That time
 is unknown where the counter fell (the driver was reloaded, or the GPU replaced) and where more than `GONE_S` seconds
 lie between the two; an impossible rise is implausible by the mapping's `high`, per second.

@@ -166,10 +166,10 @@ class Mapping:
         return tuple(dict.fromkeys(metric.name for metric in self.metrics if metric.table in selected))
 
     def and_more(self, entries: Iterable[object], *, origin: str) -> Mapping:
-        """With entries in the words of the files; those of an exported name and target that are there give way.
+        """With entries in the form of the files; they replace existing ones of the same exported name and target.
 
         Raises:
-            MappingError: an entry means nothing, two of them are the same, or one is at odds with existing ones.
+            MappingError: an entry is invalid, two are the same, or one contradicts existing ones.
         """
         more = [parse_metric(entry, origin=f"{origin}, entry {n}") for n, entry in enumerate(entries, 1)]
         replaced = {(metric.name, metric.fills) for metric in more}

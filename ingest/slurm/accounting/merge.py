@@ -62,7 +62,7 @@ def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
     """The attempts of any number of loads, one row each, independent of the order of rows.
 
     The same attempt is the same (cluster, scheduler, job_id, submitted second) with the same db_index, or with none.
-    Rows of one second with different db_index are different attempts (a slurmctld that lost its state gives ids
+    Rows of one second with different db_index are different attempts (a slurmctld that lost its state uses ids
     again); they are distinguished by microseconds of `submitted_at`, in the order of their db_index. A row without
     db_index in such a second belongs to the first of them. So pass all rows of the warehouse from these seconds, and
     replace them by the result.

@@ -37,7 +37,7 @@ class Completed(NamedTuple):
 
 
 Runner: TypeAlias = Callable[[list[str], Mapping[str, str]], Completed]
-"""Runs a command (arguments, additions to the environment). Tests give a plain function."""
+"""Runs a command (arguments, additions to the environment). Tests pass a plain function."""
 
 
 class Fetched(NamedTuple):

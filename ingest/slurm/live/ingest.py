@@ -84,7 +84,7 @@ def ingest_live(
         runner: Runs a command.
         progress: Receives the current activity, the number of finished windows, and their total. It may raise to stop.
         notify: Receives messages for a person, besides the reports.
-        sleep: Waits; tests give a plain function.
+        sleep: Waits; tests pass a plain function.
         again: Read windows that are already there, too.
 
     Returns:
@@ -397,7 +397,7 @@ class _SlurmIngest:
         return less
 
     def _before(self, window: LoadWindow) -> bool:
-        """Whether a load covers time before a failed window; else a message reports that later windows are left out."""
+        """Whether a load covers time before a failed window; else a message explains that later windows are left out."""
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if covered and covered[0].since < window.since:
             return True

@@ -2,7 +2,7 @@
 
 `scontrol show reservation` lists the current reservations with their users, partition and planned end.
 `sacctmgr show reservation` lists past ones, with their real ends: Slurm closes a record when its
-reservation is deleted or its nodes change, and opens another one for what goes on.
+reservation is deleted or its nodes change, and opens another one for the rest.
 """
 
 from __future__ import annotations
