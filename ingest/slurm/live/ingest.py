@@ -397,7 +397,7 @@ class _SlurmIngest:
         return less
 
     def _before(self, window: LoadWindow) -> bool:
-        """Whether a load covers time before a failed window; else a message explains that later windows are left out."""
+        """Whether a load covers time before a failed window; else a message explains why later windows are left."""
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if covered and covered[0].since < window.since:
             return True

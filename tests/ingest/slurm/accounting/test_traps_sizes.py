@@ -114,7 +114,7 @@ def test_more_gpus_than_nodes_can_have_refuse_the_row(count: str) -> None:
 )
 def test_more_cpus_or_memory_than_nodes_have_is_null_and_warned(raw: dict[str, str], empty: str) -> None:
     """The note is a warning."""
-    output = "gives more CPUs or memory than nodes can have"
+    output = "has more CPUs or memory than nodes can have"
     spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, output))
 
 
