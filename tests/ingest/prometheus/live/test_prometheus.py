@@ -246,7 +246,7 @@ def test_server_that_may_scan_nothing_is_reported(tmp_path: Path) -> None:
     need_prometheus()
     with PrometheusLab(history=history(), flags=["--query.max-samples=2"]) as tiny:
         *_, last = ingest(tmp_path / "w", settings(tiny, remote_read=False))
-    assert "Even the smallest segment is too much" in str(last.error)
+    assert "Even the smallest segment is too large" in str(last.error)
 
 
 def test_an_empty_server_is_a_warning(tmp_path: Path) -> None:
