@@ -93,7 +93,7 @@ def test_halves_end_at_an_hour_and_then_it_is_an_error(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([], NOW, failing=when(lambda *_: True, TOO_WIDE)))
     assert isinstance(reported.error, SourceDownError)
     assert (
-        len([note for note in reported.notes if "too much" in note]) == 7
+        len([note for note in reported.notes if "is too large for" in note]) == 7
     )  # 7 days, halved seven times, are an hour and a bit
 
 
