@@ -128,7 +128,7 @@ def test_every_row_is_accounted_for() -> None:
     counts = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
     assert counts == (1, 2, 5, 1)
     assert only_values(parsed) == [("0", 0.5, None)]
-    assert any("1 value is outside" in warning for warning in messages(parsed.warnings))
+    assert any("1 value is implausible" in warning for warning in messages(parsed.warnings))
 
 
 def only_values(parsed: Parsed) -> list[tuple[object, ...]]:
