@@ -55,7 +55,7 @@ class StepUsage(NamedTuple):
 
 def step_usage(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
-) -> pl.DataFrame:
+) -> StepUsage:
     """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row for each that started; jobs only where they record use.
 
     What cannot be read is null and counted in a warning, apart from TRES of use and energy, whose marks for "not set"
