@@ -64,20 +64,21 @@ def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame, which: str) -> pl.DataFra
         which: regular expression; only on nodes with such a model.
     """
     models = nodes.sort("valid_from").unique(["cluster", "node"], keep="last", maintain_order=True)
-    offered = models.filter(pl.col("n_gpus") > 0).select("cluster", "node", "gpu_model")
-    parts = offered.filter(pl.col("gpu_model").str.contains(which))
+    parts = models.filter(pl.col("gpu_model").str.contains(which))
     if parts.is_empty():
         return pods
     names = parts["gpu_model"].unique().to_list()
     shares = [share_of_a_gpu(name) if re.search(SINGLE, name) and not name.endswith(SHARED) else None for name in names]
     share = pl.col("gpu_model").replace_strict(names, shares, default=1.0, return_dtype=pl.Float64)
-    of_nodes = offered.with_columns(share=share)
-    held = parts.select("cluster", "node", is_part=pl.lit(value=True)).join(of_nodes, on=["cluster", "node"])
-    joined = pods.join(
-        held.select("cluster", "node", "share", "is_part"), on=["cluster", "node"], how="left", maintain_order="left"
-    ).join(_everywhere(of_nodes), on="cluster", how="left", maintain_order="left")
+    # A node without GPUs, whose device plugin is down for example, offers none; its pods still hold parts.
+    held = parts.select("cluster", "node", share=share, is_part=pl.lit(value=True))
+    joined = pods.join(held, on=["cluster", "node"], how="left", maintain_order="left").join(
+        _everywhere(models.filter(pl.col("n_gpus") > 0).with_columns(share=share)),
+        on="cluster", how="left", maintain_order="left",
+    )  # fmt: skip
     waits = pl.col("node").is_null() & pl.col("wherever").is_not_null()
-    part = (pl.col("n_gpus").cast(pl.Float64) * pl.coalesce("share", "wherever")).round(3).cast(_GPUS)
+    of_pod = pl.when(waits).then("wherever").otherwise("share")
+    part = (pl.col("n_gpus").cast(pl.Float64) * of_pod).round(3).cast(_GPUS)
     is_part = (pl.col("is_part").fill_null(value=False) | waits) & (pl.col("n_gpus") > 0)
     return joined.with_columns(n_gpus=pl.when(is_part).then(part).otherwise("n_gpus")).select(pods.columns)
 

@@ -186,6 +186,7 @@ def test_slices_of_divided_gpus_are_counted_by_gpu(tmp_path: Path) -> None:
         ({"gpu_product": "A100-SXM4-40GB-MIG-1g.5gb", "gpu_count": "56"}, "56", 8, 1),  # the pod has 7 of them
         ({"gpu_product": "Tesla-T4-SHARED", "gpu_count": "2", "gpu_replicas": "4"}, "8", 2, None),
         ({"gpu_product": "H100", "gpu_count": "8"}, "0", 8, 7),  # its device plugin is away
+        ({"gpu_product": "A100-SXM4-40GB-MIG-1g.5gb"}, "0", 0, 1),  # likewise, and so is what counts them in a label
     ],
 )
 def test_resource_that_is_a_part_is_counted_as_one(
