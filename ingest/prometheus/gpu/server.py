@@ -133,8 +133,10 @@ class _SegmentReading:
         window = self.server.window(self.step, at=self.until)
         for name in names:
             series = self.spec.series(name, *self.spec.mapping.of_gpus[name].matchers())
-            over_time = "rate" if self.spec.mapping.of_gpus[name].counter else "avg_over_time"
-            queries.append(f"max by ({places}) ({over_time}({series}{window}))")
+            # What a counter grew is unknown where it fell: `rate` would count what the new one had before.
+            is_counter = self.spec.mapping.of_gpus[name].counter
+            rate = f"rate({series}{window}) unless resets({series}{window}) > 0"
+            queries.append(f"max by ({places}) ({rate if is_counter else f'avg_over_time({series}{window})'})")
         readings = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
         for name, points in zip(names, readings, strict=True):
             yield self._averaged(as_samples(points, name), chosen=True)

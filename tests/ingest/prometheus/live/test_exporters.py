@@ -72,6 +72,7 @@ GAUGES = {
     'my_queue{instance="mine:1"}': 12,
 }
 COUNTERS = {
+    'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="1",UUID="GPU-BB",Hostname="n1"}': 500_000,
     'node_cpu_seconds_total{instance="n1:9100",cpu="0",mode="idle"}': 0.5,
     'node_cpu_seconds_total{instance="n1:9100",cpu="1",mode="idle"}': 0.7,
     'node_cpu_seconds_total{instance="n1:9100",cpu="0",mode="user"}': 0.5,
@@ -86,9 +87,12 @@ COUNTERS = {
 }
 """What they count in a second."""
 
+FALLING = 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-DD",Hostname="n4"}'
+"""It is lower at each reading, so its power is unknown."""
+
 GPUS = {
     ("n1", "0"): {"gpu_util": 0.5, "power_w": 602.0, "temperature_c": 61.0, "sm_active": 0.25},
-    ("n1", "1"): {"memory_used_bytes": 3072 * 2.0**20},
+    ("n1", "1"): {"memory_used_bytes": 3072 * 2.0**20, "power_w": 500.0},
     ("n2", "0"): {"gpu_util": 0.25, "sm_clock_hz": 1.41e9, "power_w": 700.0},
     ("n3", "4"): {"power_w": 742.0},
 }
@@ -121,6 +125,7 @@ def history() -> str:
         for series, value in sorted((GAUGES | COUNTERS).items())
         for second in range(0, SECONDS + 1, STEP)
     ]
+    lines += [f"{FALLING} {4e6 - 1000 * second} {T + second}" for second in range(0, SECONDS + 1, STEP)]
     return "\n".join([*lines, "# EOF\n"])
 
 
