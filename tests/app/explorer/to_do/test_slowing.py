@@ -13,11 +13,13 @@ from dash import html
 from app.explorer.questions import window_of
 from app.explorer.to_do import slowing
 from app.explorer.to_do.slowing import ANOMALIES, Slowing, SlowSessions, slowed
+from queries.warehouse import open_reader, open_writer
 from tests.app.explorer.test_pages import components, words
 from tests.app.explorer.test_today import END, VIEW
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
     import pytest
 
@@ -127,15 +129,24 @@ def test_of_many_rank_times_only_the_last_are_read(monkeypatch: pytest.MonkeyPat
     assert f"those since {VIEW.moment(found.since)} UTC." in note
 
 
-def test_a_session_stands_under_the_run_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_stands_under_the_run_of_its_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A log may name its run otherwise: it would stand twice, and its link would lead nowhere."""
-    answers = {
-        "rank_sessions": pl.DataFrame({"n_rows": [1]}),
-        "rank_runs": pl.DataFrame({"run_id": ["log-7"], "session": ["7.0"], "joined": ["pretrain"]}),
-    }
-    found = [SESSION | {"run_id": "log-7", "session": "7.0"}, SESSION | {"run_id": "alone", "session": ""}]
+    job, window = {"cluster": "c", "scheduler": "slurm", "job_id": "7"}, window_of(ANOMALIES, VIEW)
+    window, began = replace(window, cluster="c"), window.until - timedelta(hours=1)
+    times = job | dict.fromkeys(("rank", "first_step", "steps", "compute_s"), 1) | {
+        "run_id": "log-7", "session": "7.0", "node": "n1", "started_at": began, "ended_at": began,
+    }  # fmt: skip
+    runs = [("earlier", -3), ("pretrain", -1), ("later", 1)]
+    joined = [
+        job | {"run_id": run, "submitted_at": began + timedelta(minutes=at), "attempt_no": 1, "joined_by": "single"}
+        for run, at in runs
+    ]
+    with open_writer(tmp_path / "w", verb="test", now=END) as writer, writer.transaction():
+        writer.append("raw.rank_steps", pl.DataFrame([times, times | {"run_id": "alone", "job_id": None}]))
+        writer.append("run_attempts", pl.DataFrame(joined))
+    found = [SESSION | {"run_id": run, "session": "7.0"} for run in ("log-7", "alone")]
     monkeypatch.setattr(slowing, "rank_times", lambda *_: [])
     monkeypatch.setattr(slowing, "session_stragglers", lambda _: pl.DataFrame(found))
-    source = cast("Reader", SimpleNamespace(query=lambda name, **_: answers[name]))
-    rows = slowing.slow_sessions(source, window_of(ANOMALIES, VIEW)).rows
+    with open_reader(tmp_path / "w") as reader:
+        rows = slowing.slow_sessions(reader, window).rows
     assert [row["run_id"] for row in rows] == ["pretrain", "alone"]
