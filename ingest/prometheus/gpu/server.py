@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from ingest.load_warnings import LoadWarning
-from ingest.prometheus.client.raw import GONE_S, as_samples
+from ingest.prometheus.client.raw import GONE_S, Answer, as_samples
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.client.split import epoch_ms
 from ingest.prometheus.gpu.drivers import LABELS as DRIVER_LABELS
@@ -30,7 +30,7 @@ from ingest.prometheus.gpu.samples import too_sparse
 from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import ScrapeSpec, SourceReader
-from ingest.prometheus.series.gather import keep_readings
+from ingest.prometheus.series.gather import Gathering, keep_readings
 from ingest.prometheus.series.labels import (
     LOCATION_LABELS,
     NODE_LABELS,
@@ -99,31 +99,34 @@ class _SegmentReading:
     def _means_of_raw(self, names: Sequence[str]) -> list[Means] | None:
         """Averages of raw readings; None where the server has no transport for them."""
         counters = [name for name in names if self.spec.mapping.of_gpus[name].counter]
-        gauges = [name for name in names if name not in counters]
-        before = self.step * -(-GONE_S // self.spec.interval_s)
-        requests = (gauges, self.since, self._of_gauges), (counters, self.since - before, self._of_counters)
-        means: list[Means] = []
-        for some, since, each in requests:
-            read = self._raw_means(some, since, each) if some else []
-            if read is None:
-                return None
-            means += read
-        return means
+        of_gauges = self._from_raw([name for name in names if name not in counters], self.since, self._of_gauges)
+        of_counters = self._of_counters(counters)
+        return None if of_gauges is None or of_counters is None else of_gauges + of_counters
 
-    def _raw_means(
-        self, names: Sequence[str], since: datetime, means: Callable[[Samples], Means]
-    ) -> list[Means] | None:
-        """Averages of raw readings after `since`."""
+    def _from_raw(
+        self, names: Sequence[str], since: datetime, each: Callable[[Samples], Answer]
+    ) -> list[Answer] | None:
+        """Results of `each` for the batches of raw readings after `since`."""
+        if not names:
+            return []
         selector = self.spec.series("", f'__name__=~"{"|".join(names)}"')
-        return self.server.samples(selector, first=since + self.step, last=self.until, step=self.step, each=means)
+        return self.server.samples(selector, first=since + self.step, last=self.until, step=self.step, each=each)
 
     def _of_gauges(self, samples: Samples) -> Means:
         return self._averaged(cell_means(samples, self.spec.interval_s * 1000))
 
-    def _of_counters(self, samples: Samples) -> Means:
-        """Means of the increase of counters per second; earlier readings only complete the first interval."""
-        means = cell_means(per_second(samples), self.spec.interval_s * 1000)
-        return self._averaged(keep_readings(means, means.times > epoch_ms(self.since)))
+    def _of_counters(self, names: Sequence[str]) -> list[Means] | None:
+        """Means of the increase of counters per second; earlier readings only complete the first interval.
+
+        A series may come in several batches: together, the first reading of a later one has a rate, too.
+        """
+        gathering = Gathering()
+        before = self.step * -(-GONE_S // self.spec.interval_s)
+        batches = self._from_raw(names, self.since - before, gathering.take)
+        if not batches:
+            return None if batches is None else []
+        means = cell_means(per_second(gathering.finish().samples), self.spec.interval_s * 1000)
+        return [self._averaged(keep_readings(means, means.times > epoch_ms(self.since)))]
 
     def _means_of_server(self, names: Sequence[str]) -> Iterator[Means]:
         """Averages as the server computes them."""

@@ -79,6 +79,11 @@ class Gathering:
         self._times.append(times)
         self._values.append(values)
 
+    def take(self, samples: Samples) -> None:
+        """All readings of some series."""
+        numbers = np.array([self.number(labels) for labels in samples.labels], np.int64)
+        self.add(np.repeat(numbers, samples.sizes), samples.times, samples.values)
+
     def finish(self) -> Gathered:
         """All of it. Of several values for one time the largest counts; no number at all is less than any."""
         series, times = _joined(self._series, np.int32), _joined(self._times, np.int64)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,9 +15,13 @@ from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu import means
 from ingest.prometheus.gpu.means import Means, means_of, samples_of
 from ingest.prometheus.gpu.samples import of_whole_gpus, usable, wide
+from ingest.prometheus.gpu.server import read
 from ingest.prometheus.reader import ScrapeSpec
 from ingest.prometheus.series.labels import BLANK_INT32, is_blank
 from ingest.tables import GPU_SAMPLES, conform
+
+if TYPE_CHECKING:
+    from ingest.prometheus.client.server import PrometheusServer
 
 SPEC = ScrapeSpec("c", "", 60)
 NAMES = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_GPU_TEMP")
@@ -61,3 +70,21 @@ def test_samples_of_node_after_node_are_those_of_all(
 def test_samples_of_no_averages_are_none() -> None:
     made = samples_of([], SPEC)
     assert (made.frame.height, made.n_read, made.n_good, made.warnings) == (0, 0, 0, [])
+
+
+@pytest.mark.parametrize("cuts", [(0, 9), (0, 5, 9), (0, 1, 2, 9)])
+def test_counters_grow_from_one_batch_to_the_next(cuts: tuple[int, ...]) -> None:
+    """500 W, read once a minute: a server with a limit cuts the time where it likes."""
+    name, since = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", datetime.fromtimestamp(1_700_000_100, UTC)
+    labels, times = {"__name__": name, "Hostname": "n1", "gpu": "0"}, 1_700_000_040_000 + 60_000 * np.arange(9)
+    parts = [times[low:high] for low, high in itertools.pairwise(cuts)]
+    server = SimpleNamespace(
+        url="http://s",
+        samples=lambda *_, each, **__: [
+            each(Samples([labels], np.array([part.size]), part, 500.0 * (part - times[0]))) for part in parts
+        ],
+    )
+    made = read(cast("PrometheusServer", server), SPEC, [name], since=since, until=since + timedelta(minutes=7))
+    assert made.frames["gpu_samples"].select("ts", "power_w").rows() == [
+        (since + timedelta(minutes=n), 500.0) for n in range(7)
+    ]
