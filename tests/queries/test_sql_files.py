@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from queries import published, sql_files
@@ -77,3 +78,29 @@ def test_step_digest_ignores_comments_but_no_statement() -> None:
     commented = replace(bare, sql="CREATE TABLE t (  -- one row is a t\n    a BIGINT   -- a number\n);\n")
     assert commented.sha256 == bare.sha256
     assert commented.sha256 != replace(commented, sql=commented.sql.replace("BIGINT", "DOUBLE")).sha256
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("it stands above the header", "it precedes the header"),
+        ("it stands above sdiag's", "it precedes sdiag's output"),
+        (
+            "names no cluster, and several have accounting: --cluster NAME says which",
+            "names no cluster, and several have accounting: --cluster NAME",
+        ),
+        ("no JSON that others read: no JSON that others read", "not valid JSON: no JSON that others read"),
+        (
+            "3 fields instead of 2; which text holds the delimiter cannot be decided",
+            "3 fields instead of 2; the text that holds the delimiter is ambiguous",
+        ),
+        ("duration_s is 1e+09, which cannot be: a year", "duration_s is 1e+09, which is impossible: a year"),
+        ("no state: which cannot be", "no state: which cannot be"),
+    ],
+)
+def test_reasons_of_stored_rejects_are_in_the_words_of_now(before: str, after: str) -> None:
+    step = next(step for step in sql_files.schema_steps() if step.name == "0054_reworded_rejects.sql")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE rejects AS SELECT $1 AS reason", [before])
+        connection.execute(step.sql)
+        assert connection.execute("FROM rejects").fetchall() == [(after,)]
