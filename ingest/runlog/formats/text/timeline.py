@@ -47,6 +47,10 @@ _HOLDING: Final = {SAVE, LOAD, EVAL, "init", "compile"}
 """Events during which no step runs."""
 
 
+MOST_TEXTS: Final = 10_000
+"""Lines without a number of which the text is kept: a log may have millions."""
+
+
 @dataclass
 class Timeline:
     """What a log records, as it is read: call `take` for each record in the order of time.
@@ -59,9 +63,10 @@ class Timeline:
         counts: of steps without a time of their own (`reckoned`), of those in lines of several (`averaged`), and of
             lines that repeat another (`duplicates`), and of writers that begin with steps of another (`overlaps`).
         unplaced: lines of steps whose time is unknown, with their texts.
-        unnumbered: lines of steps whose number is unknown, with their texts.
+        unnumbered: lines of steps whose number is unknown, the first `MOST_TEXTS` with their texts.
         now: the last time in the log.
-        pending: lines of steps that the next progress bar numbers.
+        pending: lines of one step that the next progress bar numbers.
+        are_several: whether there were lines of several steps since the last bar: then it numbers none.
     """
 
     form: TextFormat
@@ -75,6 +80,7 @@ class Timeline:
     unnumbered: list[tuple[int, str]] = field(default_factory=list)
     now: int | None = None
     pending: list[tuple[LineKind, Mapping[str, Any]]] = field(default_factory=list)
+    are_several: bool = False
 
     def __post_init__(self) -> None:
         """Start at the stated begin of the log."""
@@ -229,7 +235,7 @@ class Timeline:
         """A line of one step or several."""
         if record["step"] is None or not math.isfinite(record["step"]):
             step = session.bar["step"] if kind.behind_bar and session.bar is not None else None
-            self.pending.append((kind, {**record, "step": step or None}))  # the bar is drawn again behind it
+            self._wait_for_bar(kind, {**record, "step": step or None})  # the bar is drawn again behind it
             return
         step = int(record["step"])
         if session.last is not None and step <= session.last:
@@ -249,20 +255,33 @@ class Timeline:
         session.last_key = _key(record)
         session.of_writer[record["writer"]] = step
 
+    def _wait_for_bar(self, kind: LineKind, record: Mapping[str, Any]) -> None:
+        """Keep a line for the next bar. Two of one kind are of two steps: the bar numbers neither, nor a later one."""
+        self.are_several |= any(one["kind"] == record["kind"] for _, one in self.pending)
+        if self.are_several:
+            self._leave_unnumbered()
+        self.pending.append((kind, record))
+
+    def _leave_unnumbered(self) -> None:
+        pending, self.pending = self.pending, []
+        for _, record in pending:
+            text = record["text"] if len(self.unnumbered) < MOST_TEXTS else None
+            self.unnumbered.append((record["line"], text or ""))
+
     def _number_pending(self, session: TextSession) -> None:
         """Lines without a number of their own have that of the bar behind them, if they are alone before it.
 
         Lines of several kinds are of one step: what the later ones do not have is as the first one has it.
         """
-        pending, self.pending = self.pending, []
-        is_one = len({record["kind"] for _, record in pending}) == len(pending)
-        known = {name: value for _, record in pending for name, value in record.items() if value is not None}
+        are_several, self.are_several = self.are_several, False
+        known = {name: value for _, record in self.pending for name, value in record.items() if value is not None}
         step = known.get("step") or (session.bar or {}).get("step")
-        if pending and is_one and step:
-            kind, record = pending[-1]
+        if self.pending and not are_several and step:
+            kind, record = self.pending[-1]
+            self.pending = []
             self._step(kind, {**record, **known, "step": step}, session)
         else:
-            self.unnumbered += [(record["line"], record["text"] or "") for _, record in pending]
+            self._leave_unnumbered()
 
     def finish(self) -> None:
         """The log has ended: number the lines that are left; an evaluation whose end is unknown took no known time."""

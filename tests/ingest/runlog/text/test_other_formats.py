@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ingest.errors import UntimedError
+from ingest.runlog.formats.text import timeline
 from ingest.runlog.text_format import parse_format
 from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 
@@ -129,6 +132,24 @@ def test_trainer_steps_without_a_bar_are_refused() -> None:
         "step of Hugging Face Trainer without a number: no progress bar alone behind it has one"
     ]
     assert parsed.rejects["raw"].unique().to_list() == [text.partition("\n")[0]]
+
+
+def test_steps_that_no_bar_can_number_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MOST_TEXTS", 3)
+    held, wait = [], timeline.Timeline._wait_for_bar  # noqa: SLF001 - what it holds is the subject
+
+    def watched(self: timeline.Timeline, *line: Any) -> None:
+        wait(self, *line)
+        held.append(len(self.pending))
+
+    monkeypatch.setattr(timeline.Timeline, "_wait_for_bar", watched)
+    line = "{'loss': 2.5, 'learning_rate': 5e-05, 'epoch': 0.1}\n"
+    parsed = read(
+        trainer(5) + line * 8 + BAR.format(20, "00:40") + "\n" + line + BAR.format(21, "00:42") + "\n", begin=DAY
+    )
+    assert max(held) == 1
+    assert [bool(text) for text in parsed.rejects["raw"]] == [True] * 3 + [False] * 5
+    assert 21 in parsed.frames["steps"]["step"].to_list()  # the next bar numbers again
 
 
 def test_an_own_format_with_times_of_day() -> None:
