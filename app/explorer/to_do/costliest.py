@@ -156,7 +156,9 @@ def _top(rows: pl.DataFrame) -> float:
     return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
 
 
-NONE_LOST: Final = "No lost time was observed. Unattributed time may hide some: telemetry or run logs would show it."
+NONE_LOST: Final = (
+    "No lost time was observed. Where time is unattributed, telemetry or run logs would show whether some was lost."
+)
 
 
 def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
