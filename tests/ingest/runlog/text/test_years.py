@@ -57,7 +57,7 @@ def test_the_year_follows_from_begin_or_the_jobs_start() -> None:
 
 
 def test_without_any_year_the_line_to_type_is_named() -> None:
-    with pytest.raises(YearError, match=r"line 1: its time has no year: Oct  2 13:23:36\nSay in .* --year 2026"):
+    with pytest.raises(YearError, match=r"line 1: its time has no year: Oct  2 13:23:36\nPass the year .* --year 2026"):
         read(log(SYSLOG, OCTOBER))
 
 
