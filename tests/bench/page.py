@@ -27,16 +27,16 @@ wait) when the measurement began.
 _PEOPLE: Final = """\
 ## People at once
 
-`python -m tests.bench.visitors WAREHOUSE 50 300` on a year of 256 nodes (325,284 attempts), on two cores that nothing else
-used; each person's browser requests six sections at once:
+`python -m tests.bench.visitors WAREHOUSE 50 300` on a year of 256 nodes (325,284 attempts), on two cores that nothing
+else used; each person's browser requests six sections at once:
 
-- 50 people for five minutes: no error in 29,477 requests, p95 0.02 s, 2 ms of CPU each. One person's p95 was 0.01 s on a
-  later visit and 1.5 s on the first one after a publication, for which all is computed (198 ms of CPU each).
+- 50 people for five minutes: no error in 29,477 requests, p95 0.02 s, 2 ms of CPU each. One person's p95 was 0.01 s on
+  a later visit and 1.5 s on the first one after a publication, for which all is computed (198 ms of CPU each).
 - The server had 566 MiB at the beginning, and 622 to 627 in the second half.
 - A first visit waits longest for allocated time without work, use by user, stalls and interruptions: 1.7 to 1.8 s each.
 
-The same on the demo's two months for ten minutes, beside other work on both cores: no error in 55,047 requests, p95 0.29 s;
-516 MiB at the beginning, 591 in the middle and 599 at the end.
+The same on the demo's two months for ten minutes, beside other work on both cores: no error in 55,047 requests, p95
+0.29 s; 516 MiB at the beginning, 591 in the middle and 599 at the end.
 
 The first page costs the server 0.9 CPU seconds on 23 days of 2,048 nodes (163,836 attempts), and 1.0 on that year, most
 of it for the sums of the ledger and what interruptions cost, which grow with the attempts. It is answered when the
