@@ -16,22 +16,23 @@ import polars as pl
 from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.mapping.mapping import COUNTED
 from ingest.prometheus.series.gather import keep_readings
-from ingest.prometheus.series.labels import is_blank
 
 if TYPE_CHECKING:
     from ingest.prometheus.client.remote_read import Samples
 
 
 def per_second(samples: Samples) -> Samples:
-    """Rates at the readings of counters, in the exporter's unit per second; a series' first reading has none."""
-    good = ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
-    read = keep_readings(samples, good)
-    owners = np.repeat(np.arange(read.sizes.size), read.sizes)
-    elapsed_ms, rise = np.diff(read.times, prepend=0), np.diff(read.values, prepend=0.0)
+    """Rates at the readings of counters, in the exporter's unit per second; a series' first reading has none.
+
+    Args:
+        samples: readings without blanks.
+    """
+    owners = np.repeat(np.arange(samples.sizes.size), samples.sizes)
+    elapsed_ms, rise = np.diff(samples.times, prepend=0), np.diff(samples.values, prepend=0.0)
     known = np.concatenate([[False], owners[1:] == owners[:-1]]) if owners.size else np.zeros(0, bool)
     known &= (elapsed_ms > 0) & (elapsed_ms <= GONE_S * 1000) & (rise >= 0)
     rates = rise * 1000 / np.maximum(elapsed_ms, 1)
-    return keep_readings(read._replace(values=rates), known)
+    return keep_readings(samples._replace(values=rates), known)
 
 
 def gauges_first(values: pl.DataFrame) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from ingest.prometheus.gpu.samples import KEY, LONG, end, of_whole_gpus, too_spa
 from ingest.prometheus.gpu.server import cell_means
 from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
-from ingest.prometheus.series.gather import chosen, keep_readings
+from ingest.prometheus.series.gather import chosen, keep_readings, without_blanks
 from ingest.prometheus.series.labels import (
     READINGS,
     SAMPLES,
@@ -31,7 +31,6 @@ from ingest.prometheus.series.labels import (
     GpuLocation,
     gpu_location,
     identity,
-    is_blank,
     with_indexes,
 )
 from ingest.tables import GPU_SAMPLES, REJECTS, TEXT, TIME, WHOLE, Parsed, conform, empty
@@ -189,13 +188,13 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     counts, columns = [], []
     exported = {labels["__name__"] for labels in read.labels}
     for name in filter(exported.__contains__, mapping.of_gpus):
-        places = _without_blanks(_named(read, {name}, mapping))
+        places = without_blanks(_named(read, {name}, mapping))
         if places.labels and mapping.of_gpus[name].counter:
             places = per_second(places)
         if places.labels:
             counts.append(averaging.add(places))
             columns.append(name)
-    raw = _readings(_without_blanks(_named(read, XID_NAMES, mapping)))
+    raw = _readings(without_blanks(_named(read, XID_NAMES, mapping)))
     samples = averaging.samples(cluster)
     health = xid.events(_xid_readings(raw, averaging.present()), cluster=cluster)
     times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
@@ -247,15 +246,6 @@ def _rows(samples: Samples, columns: Labels[str, Sequence[str]]) -> pl.DataFrame
     rows = of_series[np.repeat(np.arange(of_series.height), samples.sizes)]
     return rows.with_columns(
         pl.Series("ts", samples.times).cast(pl.Datetime("ms", "UTC")).cast(TIME), pl.Series("value", samples.values)
-    )
-
-
-def _without_blanks(samples: Samples) -> Samples:
-    """Readings without DCGM's and Prometheus' marks for "no value"."""
-    if not samples.labels:
-        return samples  # most metrics are not in the file, and even an empty search takes a millisecond
-    return keep_readings(
-        samples, ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
     )
 
 

@@ -30,7 +30,7 @@ from ingest.prometheus.gpu.samples import too_sparse
 from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import ScrapeSpec, SourceReader
-from ingest.prometheus.series.gather import Gathering, keep_readings
+from ingest.prometheus.series.gather import Gathering, keep_readings, without_blanks
 from ingest.prometheus.series.labels import (
     LOCATION_LABELS,
     NODE_LABELS,
@@ -125,7 +125,7 @@ class _SegmentReading:
         batches = self._from_raw(names, self.since - before, gathering.take)
         if not batches:
             return None if batches is None else []
-        means = cell_means(per_second(gathering.finish().samples), self.spec.interval_s * 1000)
+        means = cell_means(per_second(without_blanks(gathering.finish().samples)), self.spec.interval_s * 1000)
         return [self._averaged(keep_readings(means, means.times > epoch_ms(self.since)))]
 
     def _means_of_server(self, names: Sequence[str]) -> Iterator[Means]:

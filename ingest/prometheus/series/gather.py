@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 
 from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.series.labels import is_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -148,6 +150,14 @@ def keep_readings(samples: Samples, keep: npt.NDArray[np.bool_]) -> Samples:
     some = sizes > 0
     labels = [each for each, has in zip(samples.labels, some.tolist(), strict=True) if has]
     return Samples(labels, sizes[some], samples.times[keep], samples.values[keep])
+
+
+def without_blanks(samples: Samples) -> Samples:
+    """Readings without DCGM's and Prometheus' marks for "no value"."""
+    if not samples.labels:
+        return samples  # most metrics are not in the file, and even an empty search takes a millisecond
+    blank = pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
+    return keep_readings(samples, ~blank)
 
 
 def batches(samples: Samples) -> list[Samples]:
