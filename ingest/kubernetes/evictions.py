@@ -26,7 +26,7 @@ SAME_S: Final = "2s"
 INACTIVE_S: Final = 300
 """Longest time between the end of a stopped job's last pod and its requeue by Kueue."""
 
-STOPPED: Final = (137, 143)
+SIGNAL_STATUSES: Final = (137, 143)
 """Exit statuses of containers ended by SIGKILL and SIGTERM."""
 
 _UID: Final = ("cluster", "uid")
@@ -102,7 +102,7 @@ def stopped_of(pods: pl.DataFrame, remembered: pl.DataFrame) -> pl.DataFrame:
     # Pods of a group may be replaced before there is quota: they wait, gated, for a node.
     before = pods.join(remembered, on=_JOB).filter(pl.col("held_from") < pl.col("reserved_at"))
     last_begun = pl.col("held_from").max().over(*_JOB, "reserved_at")
-    by_signal = (pl.col("state") == "FAILED") & pl.col("exit_code").is_in(STOPPED)
+    by_signal = (pl.col("state") == "FAILED") & pl.col("exit_code").is_in(SIGNAL_STATUSES)
     stopped = by_signal | pl.col("state").is_in(["PREEMPTED", "CANCELLED"])
     ended = before.filter(
         stopped & (pl.col("held_until") > last_begun) & (pl.col("held_until") <= pl.col("reserved_at"))

@@ -44,7 +44,7 @@ TRY: Final = re.compile(r"\(\d{1,9}\)$")
 """End of the name of a node of Argo that is a try of a step. Items of a step end otherwise: `fan(0:a)`."""
 
 DISRUPTED: Final = "DisruptionTarget"
-STOPPED: Final = "TerminationTarget"
+TERMINATION_TARGET: Final = "TerminationTarget"
 """Condition of a pod of its own or of a group that Kueue stops."""
 
 OF_DISRUPTION: Final = {
@@ -230,7 +230,7 @@ def _outcome(pod: KubernetesPod, conditions: dict[str, Condition], failed: Termi
     if disrupted and disrupted.holds:
         state = OF_DISRUPTION.get(disrupted.reason or "", "FAILED")
         return {"state": state, "reason": disrupted.reason, "exit_code": exit_code}
-    if _was_preempted(conditions.get(STOPPED), failed):
+    if _was_preempted(conditions.get(TERMINATION_TARGET), failed):
         return {"state": "PREEMPTED", "reason": "Preempted", "exit_code": exit_code}
     reason = pod.status.reason or (failed.reason if failed else None)
     return {"state": OF_REASON.get(reason or "", "FAILED"), "reason": reason, "exit_code": exit_code}
