@@ -85,7 +85,7 @@ def _of_joined_runs(source: Reader, window: Window, sessions: pl.DataFrame) -> p
     if sessions.is_empty():
         return sessions
     named = sessions["run_id"].unique().to_list()
-    joined = source.query("rank_runs", cluster=window.cluster, since=window.since, until=window.until, runs=named)
+    joined = source.query("rank_runs", **window.parameters, runs=named)
     return (
         sessions.join(joined, on=["run_id", "session"], how="left", maintain_order="left")
         .with_columns(run_id=pl.coalesce("joined", "run_id"))
