@@ -174,6 +174,10 @@ class TextFormat:
         """A pattern of all lines that it reads."""
         return "|".join(f"(?:{line.pattern})" for line in self.lines)
 
+    def numbers_of(self, *kinds: str) -> list[int]:
+        """Numbers of its lines of these kinds, as in column `kind` of records."""
+        return [number for number, line in enumerate(self.lines) if line.kind in kinds]
+
 
 @cache
 def builtin() -> tuple[TextFormat, ...]:

@@ -163,4 +163,4 @@ def _is_numbered(form: TextFormat) -> pl.Expr:
 
 
 def _is_of(form: TextFormat, kind: str) -> pl.Expr:
-    return pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind == kind])
+    return pl.col("kind").is_in(form.numbers_of(kind))

@@ -184,4 +184,4 @@ def _starting(form: TextFormat) -> list[int]:
 
 
 def _is_step(form: TextFormat) -> pl.Expr:
-    return pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind == "step"])
+    return pl.col("kind").is_in(form.numbers_of("step"))

@@ -39,7 +39,7 @@ def take_all(timeline: Timeline, records: pl.DataFrame) -> None:
 
 
 def _is_step(timeline: Timeline) -> pl.Expr:
-    steps = [number for number, line in enumerate(timeline.form.lines) if line.kind == "step"]
+    steps = timeline.form.numbers_of("step")
     return pl.col("kind").is_in(steps)
 
 

@@ -98,7 +98,7 @@ class RankTally:
     @property
     def are_of_one_run(self) -> bool:
         """Whether no writer can be of another run (`of_one_run`): most steps of each are those of the first one."""
-        is_step = pl.col("kind").is_in([number for number, line in enumerate(self.form.lines) if line.kind == "step"])
+        is_step = pl.col("kind").is_in(self.form.numbers_of("step"))
         steps = self._whole.filter(is_step & (pl.col("step") >= 0))
         begins = _reach(pl.concat(self._spans).filter(is_step))
         writers = steps.group_by("writer").agg(n=pl.col("len").sum()).join(begins, on="writer")
@@ -117,7 +117,7 @@ def writers(records: pl.DataFrame, form: TextFormat) -> set[str]:
 
 
 def _counts(form: TextFormat) -> pl.Expr:
-    return pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind in _COUNTED])
+    return pl.col("kind").is_in(form.numbers_of(*_COUNTED))
 
 
 def _reach(spans: pl.DataFrame) -> pl.DataFrame:
@@ -174,9 +174,9 @@ def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, d
     Returns:
         The records, and how many steps were left out of each writer.
     """
-    is_step = pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind == "step"])
+    is_step = pl.col("kind").is_in(form.numbers_of("step"))
     steps = records.filter(is_step & pl.col("writer").is_not_null() & pl.col("step").is_not_null())
-    if steps["writer"].n_unique() < 2:
+    if steps["writer"].n_unique() < SEVERAL:
         return records, {}
     own = {str(writer): rows for (writer,), rows in steps.partition_by("writer", as_dict=True).items()}
     first, *others = sorted(own, key=lambda writer: -own[writer].height)

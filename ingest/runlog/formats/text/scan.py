@@ -92,7 +92,7 @@ class FormatScan:
 
     def __post_init__(self) -> None:
         """Pass the kinds of records that are steps to the stamps."""
-        kinds = frozenset(number for number, line in enumerate(self.form.lines) if line.kind == "step")
+        kinds = frozenset(self.form.numbers_of("step"))
         self.stamps.collected = Collected(kinds)
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:

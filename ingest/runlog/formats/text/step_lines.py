@@ -44,7 +44,7 @@ class StepLineWriter:
 
     def __post_init__(self) -> None:
         """Which kinds of lines there are."""
-        kinds = {name: [n for n, line in enumerate(self.form.lines) if line.kind == name] for name in _KINDS}
+        kinds = {name: self.form.numbers_of(name) for name in _KINDS}
         self._step, self._values, self._micro = (kinds[name] for name in _KINDS)
         self._has_totals = any("total_hours" in dict(line.fields) for line in self.form.lines)
 
