@@ -58,7 +58,7 @@ class Form(NamedTuple):
     """A kind of correction: title, what it does, and its inputs by name."""
 
     title: str
-    says: str
+    explanation: str
     fields: Mapping[str, Field]
 
 
@@ -160,7 +160,7 @@ def _form(kind: str, ids: Sequence[str], view: View, *, filled: bool) -> Compone
     inputs.append(_input(kind, "reason", Field("Reason", "RMA 1234: NVLink"), ""))
     return html.Div(
         [
-            html.P(form.says, className="small"),
+            html.P(form.explanation, className="small"),
             html.Div(inputs, className="fix-inputs"),
             dmc.Button("Show its effect", id={"type": "fix-effect", "kind": kind}, color=components.FILLED, size="sm"),
             html.P("Nothing is changed before you confirm.", className="small"),

@@ -117,7 +117,9 @@ def _own_choices(offered: Mapping[str, Iterable[str]], person: Person) -> dict[s
     return {name: sorted(set(values) & mine.get(name, set(values))) for name, values in offered.items()}
 
 
-def _runs_meant(whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
+def _own_resolved_runs(
+    whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]
+) -> list[str]:
     """Own runs of those that an id may mean: another's run is as one that is not there."""
     own = whole.ask(own_runs, args[0], person.name, person.accounts)
     return [each for each in whole.ask(function, *args) if each in own]
@@ -140,14 +142,14 @@ def _run_list(
     whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> runs.ListedRuns:
     """The list of runs of oneself or of one own account; without a choice, of oneself."""
-    window, wanted, *order = args
-    values = dict(wanted)
+    window, run_filter, *order = args
+    values = dict(run_filter)
     if values["account"] not in person.accounts and values["user"] != person.name:
         if values["account"] or values["user"]:
             raise NotYoursError
         values["user"] = person.name
-    asked = tuple((name, values[name]) for name, _ in wanted)
-    found: runs.ListedRuns = whole.ask(function, window, asked, *order)
+    own_filter = tuple((name, values[name]) for name, _ in run_filter)
+    found: runs.ListedRuns = whole.ask(function, window, own_filter, *order)
     choices = {name: frozenset(each) for name, each in _own_choices(found.choices, person).items()}
     return replace(found, total=found.matching, choices=choices)
 
@@ -160,10 +162,10 @@ def _answer(whole: AnswerCache, person: Person, _: Callable[..., Any], args: tup
 
 def own_runs(source: Reader, cluster: str, user: str, accounts: tuple[str, ...]) -> frozenset[str]:
     """Ids of the runs of a user and of some accounts, whenever they were."""
-    nobody = dict.fromkeys(row_filters.OF_RUNS, "")
+    no_filter = dict.fromkeys(row_filters.OF_RUNS, "")
     ever = {"cluster": cluster, "since": datetime(1970, 1, 1, tzinfo=UTC), "until": datetime(9999, 1, 1, tzinfo=UTC)}
-    wanted = [{"user": user}, *({"account": each} for each in accounts)]
-    found = (source.query("run_ids_of", **ever, **(nobody | each)) for each in wanted if all(each.values()))
+    filters = [{"user": user}, *({"account": each} for each in accounts)]
+    found = (source.query("run_ids_of", **ever, **(no_filter | each)) for each in filters if all(each.values()))
     return frozenset(run_id for rows in found for run_id in rows["run_id"])
 
 
@@ -252,7 +254,7 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(overview.interruption_counts): _of_everyone,
     _name(costliest.costs): _costs,
     _name(row_filters.choices): _choices,
-    _name(resolve_run): _runs_meant,
+    _name(resolve_run): _own_resolved_runs,
     _name(similar_runs): _no_names,
     _name(run.head): _one_run,
     _name(run.gather): _one_run,

@@ -32,7 +32,7 @@ def register(made: Dash, explorer: Addresses) -> None:
         Output({"type": "section", "name": MATCH}, "children"),
         Input({"type": "ask", "name": MATCH}, "data"),
         State({"type": "ask", "name": MATCH}, "id"),
-    )(lambda asked, named: show(explorer, asked, named["name"]))
+    )(lambda request_data, named: show(explorer, request_data, named["name"]))
 
     @made.callback(
         Output({"type": "stop", "name": MATCH}, "disabled"),
@@ -40,8 +40,8 @@ def register(made: Dash, explorer: Addresses) -> None:
         State({"type": "ask", "name": MATCH}, "data"),
         prevent_initial_call=True,
     )
-    def stop(clicks: int | None, asked: dict[str, str]) -> Any:
-        return explorer.answers.pool.stop(str(asked["ticket"])) if clicks else no_update
+    def stop(clicks: int | None, request_data: dict[str, str]) -> Any:
+        return explorer.answers.pool.stop(str(request_data["ticket"])) if clicks else no_update
 
     @made.callback(
         Output({"type": "ask", "name": MATCH}, "data"),
@@ -49,33 +49,33 @@ def register(made: Dash, explorer: Addresses) -> None:
         State({"type": "ask", "name": MATCH}, "data"),
         prevent_initial_call=True,
     )
-    def again(clicks: int | None, asked: dict[str, str]) -> Any:
-        return {**asked, "ticket": sections.new_ticket()} if clicks else no_update
+    def again(clicks: int | None, request_data: dict[str, str]) -> Any:
+        return {**request_data, "ticket": sections.new_ticket()} if clicks else no_update
 
 
-def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:
+def show(explorer: Addresses, request_data: dict[str, str], name: str) -> Any:
     """The contents of a section of the page that the browser requests."""
-    _saw(asked, name)
-    page = pages().get(str(asked.get("path")))
+    _saw(request_data, name)
+    page = pages().get(str(request_data.get("path")))
     if page is None or page.sections is None:
         return no_update
     try:
-        view = explorer.view(str(asked.get("search") or ""))
+        view = explorer.view(str(request_data.get("search") or ""))
         view = page.find(explorer, view) if page.find is not None else view
         section = sections.section_of(page, view, name)
     except (UsageError, WarehouseError) as error:
         return html.P(str(error), className="nothing error-text")
     except NothingYetError:
         return no_update
-    with explorer.answers.pool.on_behalf(str(asked.get("ticket"))):
+    with explorer.answers.pool.on_behalf(str(request_data.get("ticket"))):
         contents, whole = sections.shown(section, explorer, view)
     if section.kept and whole and has_request_context():
         g.whole_section = True
     return components.readable(contents)
 
 
-def _saw(asked: dict[str, str], name: str) -> None:
-    saw("see", path=str(asked.get("path")), search=str(asked.get("search") or ""), section=name)
+def _saw(request_data: dict[str, str], name: str) -> None:
+    saw("see", path=str(request_data.get("path")), search=str(request_data.get("search") or ""), section=name)
 
 
 # What was sent -----------------------------------------------------------------------------------------------------
@@ -97,13 +97,13 @@ def keep(made: Dash, explorer: Addresses) -> None:
         )
         if found is None:
             return None
-        asked, name = found
-        version, key = _version(explorer), (people.current(), asked["path"], asked["search"], name)
+        request_data, name = found
+        version, key = _version(explorer), (people.current(), request_data["path"], request_data["search"], name)
         body = kept.get(version, key)
         if body is None:
             g.keep_as = (version, key)
             return None
-        _saw(asked, name)
+        _saw(request_data, name)
         return Response(body, mimetype="application/json")
 
     def keep_whole(response: Response) -> Response:
@@ -130,16 +130,16 @@ def _section_request(body: Any) -> tuple[dict[str, str], str] | None:
     """
     try:
         (given,) = body["inputs"]
-        asked, name = given["value"], given["id"]["name"]
-        texts = (name, asked["path"], asked["search"])
+        request_data, name = given["value"], given["id"]["name"]
+        texts = (name, request_data["path"], request_data["search"])
         of, to = ({"name": name, "type": each} for each in ("ask", "section"))
         ours = {
             "output": SECTION,
             "outputs": {"id": to, "property": "children"},
-            "inputs": [{"id": of, "property": "data", "value": asked}],
+            "inputs": [{"id": of, "property": "data", "value": request_data}],
             "state": [{"id": of, "property": "id", "value": of}],
         }
         is_ours = all(isinstance(each, str) for each in texts) and {each: body[each] for each in ours} == ours
-        return (asked, name) if is_ours and sum(map(len, texts)) <= LONGEST_QUERY else None
+        return (request_data, name) if is_ours and sum(map(len, texts)) <= LONGEST_QUERY else None
     except (KeyError, TypeError, ValueError):
         return None

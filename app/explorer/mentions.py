@@ -47,10 +47,10 @@ def _mention(command: str, options: str, link: Callable[..., str]) -> Component:
         return html.Code(commands.completed(command, options))
     question, by = shown["question"], shown["by"]
     for path, each in pages().items():
-        for anchor, asked in each.asked.items():
-            own = asked.by or question_of(asked.question).default
-            if asked.question == question and not asked.run and (by in {None, own} or asked.chosen):
-                split = {asked.parameter: by} if by not in {None, own} else {}
+        for anchor, spec in each.questions.items():
+            own = spec.by or question_of(spec.question).default
+            if spec.question == question and not spec.run and (by in {None, own} or spec.chosen):
+                split = {spec.parameter: by} if by not in {None, own} else {}
                 return _link(path, link, anchor, **split)
     return html.Code(commands.completed(command, options))
 

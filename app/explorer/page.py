@@ -91,7 +91,8 @@ class ExplorerPage:
         group: heading of the navigation that it stands under.
         narrowed_by: parameters of the address that narrow its rows, besides those of a cluster and period.
         pickers: whether users, accounts, partitions, GPU models and schedulers can be chosen above it.
-        asked: its sections that are questions of `trackside show` (`questions.Asked`), by name: what drawers explain.
+        questions: its sections that are questions of `trackside show`, by name, each a `QuestionSpec`: drawers explain
+            them.
     """
 
     path: str
@@ -109,7 +110,7 @@ class ExplorerPage:
     group: str = ""
     narrowed_by: tuple[str, ...] = ()
     pickers: bool = False
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    questions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pages() -> dict[str, ExplorerPage]:

@@ -47,7 +47,7 @@ QUARTER = 92
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionSpec:
     """A question as a section.
 
     Attributes:
@@ -128,7 +128,7 @@ class Shown:
         total: how many rows there are to show.
         narrowed: whether filters of the address kept some rows only.
         beside: filters that these rows have no column for.
-        asked_of: filters that the question was narrowed by, so that it has no other rows at all.
+        filtered_by: filters that the question was narrowed by, so that it has no other rows at all.
         of_some: whether it is about some runs only, so that others have no row.
         instead: the text where there are no rows, not because of the filters.
         drawn: rows of the answer that figures are made of; None: those that are shown.
@@ -140,7 +140,7 @@ class Shown:
     total: int
     narrowed: bool
     beside: tuple[str, ...]
-    asked_of: tuple[str, ...] = ()
+    filtered_by: tuple[str, ...] = ()
     of_some: bool = False
     instead: str = ""
     drawn: pl.DataFrame | None = None
@@ -159,14 +159,14 @@ def answered(  # noqa: PLR0917 - the gate has rules for functions by their posit
     entry = question_of(name)
     by = question.by or (entry.default if question.run is None else entry.default_of_run)
     some = _some_runs(source, window, filters, runs, most) if by in entry.of_some_runs else None
-    asked_of = source if some is None else of_runs(source, window, some.ids or [""])
-    answer = entry(asked_of, window, replace(question, by=by))
+    reader = source if some is None else of_runs(source, window, some.ids or [""])
+    answer = entry(reader, window, replace(question, by=by))
     if some is not None and filters:  # others may have rows
         answer = replace(answer, when_empty=NO_ROW)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     shown = shown_of(source, window, answer, by=by, splits=splits, filters=filters)
     own = some is not None and bool(dict(filters).get("user"))
-    return replace(shown, asked_of=("user",) if own else (), of_some=some is not None and some.left_out)
+    return replace(shown, filtered_by=("user",) if own else (), of_some=some is not None and some.left_out)
 
 
 def shown_of(
@@ -213,87 +213,87 @@ def _ranked(answer: Answer) -> Answer:
     return replace(answer, rows=answer.brief.rows, columns=answer.brief.columns, parts={}, order=None)
 
 
-class _RunsAskedFor(NamedTuple):
+class _RunSelection(NamedTuple):
     """Ids of the only runs that an answer is about, and whether the query that named them left others out."""
 
     ids: list[str]
     left_out: bool
 
 
-def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, most: int) -> _RunsAskedFor | None:
+def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, most: int) -> _RunSelection | None:
     """Those of the chosen user; where nothing is chosen, of a query: all of them, or the first `most`."""
     user = dict(filters).get("user")
     if not user and (filters or not runs):
         return None
     # One more than needed shows whether there are more.
-    name, wanted = ("runs_with_user", {"user": user}) if user else (runs, window.parameters | {"most": most + 1})
-    wanted = wanted | {"cluster": window.cluster}
-    ids = source.memo((name, *wanted.values()), lambda: source.query(name, **wanted))["run_id"].to_list()
+    name, parameters = ("runs_with_user", {"user": user}) if user else (runs, window.parameters | {"most": most + 1})
+    parameters = parameters | {"cluster": window.cluster}
+    ids = source.memo((name, *parameters.values()), lambda: source.query(name, **parameters))["run_id"].to_list()
     if user or not most:
-        return _RunsAskedFor(ids, left_out=not user)
-    return _RunsAskedFor(ids[:most], left_out=len(ids) > most)
+        return _RunSelection(ids, left_out=not user)
+    return _RunSelection(ids[:most], left_out=len(ids) > most)
 
 
-def ask(asked: Asked, data: PageData, view: View) -> Shown:
+def answer_of(spec: QuestionSpec, data: PageData, view: View) -> Shown:
     """The answer for an address.
 
     Raises:
         UsageError: the address splits it by something that it cannot be split by, or it has no answer.
     """
-    by = view.get(asked.parameter, asked.by) or None
-    run = view.get(asked.run) if asked.run else None
+    by = view.get(spec.parameter, spec.by) or None
+    run = view.get(spec.run) if spec.run else None
     question = Question(by=by, run=run or None, details=False, known=data.configured.now())
-    entry = question_of(asked.question)
+    entry = question_of(spec.question)
     if by is not None and by not in entry.splits:
-        raise UsageError(f"{asked.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
-    filters = tuple(each for each in row_filters.narrowed_by(view, asked.filters) if not (run and each[0] == "run"))
-    return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters, asked.runs, asked.most)
+        raise UsageError(f"{spec.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
+    filters = tuple(each for each in row_filters.narrowed_by(view, spec.filters) if not (run and each[0] == "run"))
+    return data.answers.ask(answered, window_of(spec, view), spec.question, question, filters, spec.runs, spec.most)
 
 
-def window_of(asked: Asked, view: View) -> Window:
+def window_of(spec: QuestionSpec, view: View) -> Window:
     """The time that the question covers."""
-    since = view.window.until - timedelta(days=asked.days) if asked.days else view.window.since
+    since = view.window.until - timedelta(days=spec.days) if spec.days else view.window.since
     return replace(view.window, since=max(since, view.window.since))
 
 
-def section(asked: Asked) -> Section:
+def section(spec: QuestionSpec) -> Section:
     """A question as a section of a page."""
     return Section(
-        asked.anchor,
-        asked.heading,
-        lambda data, view: ask(asked, data, view),
-        lambda shown, view: panel(asked, shown, view),
-        span=asked.span,
+        spec.anchor,
+        spec.heading,
+        lambda data, view: answer_of(spec, data, view),
+        lambda shown, view: panel(spec, shown, view),
+        span=spec.span,
         kept=True,
     )
 
 
-def panel(asked: Asked, shown: Shown, view: View) -> Component:
+def panel(spec: QuestionSpec, shown: Shown, view: View) -> Component:
     """The answer: headline, figure, table, notes."""
     answer = shown.answer
     has_sentence = (
         answer.headline and not shown.narrowed and not (answer.rows.is_empty() and answer.headline == answer.when_empty)
     )
     return components.panel(
-        asked.heading,
-        html.P(_linked(answer, shown.by, asked, view), className="answer") if has_sentence else None,
-        _chooser(asked, shown),
-        _figure(asked, shown, view),
-        _table(asked, shown, view),
-        _notes(asked, shown, view),
-        note=_only_last_days(asked, view),
-        right=html.Div([_definition_button(asked), components.export_button(f"ask-{asked.anchor}")], className="tools"),
+        spec.heading,
+        html.P(_linked(answer, shown.by, spec, view), className="answer") if has_sentence else None,
+        _chooser(spec, shown),
+        _figure(spec, shown, view),
+        _table(spec, shown, view),
+        _notes(spec, shown, view),
+        note=_only_last_days(spec, view),
+        right=html.Div([_definition_button(spec), components.export_button(f"ask-{spec.anchor}")], className="tools"),
     )
 
 
-def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component | str]:
+def _linked(answer: Answer, by: str, spec: QuestionSpec, view: View) -> list[Component | str]:
     """The sentence that answers, in which nodes and runs that the rows name are links."""
     sentence = wording.categories_in_words(answer.headline)
     found: dict[str, str] = {}
     for column in answer.rows.columns:
-        if answer.rows.schema[column] == pl.String and linked(column, by, asked.leads):
+        if answer.rows.schema[column] == pl.String and linked(column, by, spec.leads):
             in_sentence = answer.rows.filter(_in_sentence(answer.rows[column], answer.headline))
-            hrefs = addresses(in_sentence, column, by, view, asked.leads) or []
+            hrefs = addresses(in_sentence, column, by, view, spec.leads) or []
             found |= {
                 name: href
                 for name, href in zip(in_sentence[column], hrefs, strict=True)
@@ -316,53 +316,53 @@ _NAME: Final = re.compile(r"(?=.*[A-Za-z])(?=.*[\d-])")
 """Names that are no plain words or numbers, which a sentence may have for other reasons."""
 
 
-def _only_last_days(asked: Asked, view: View) -> Component | None:
+def _only_last_days(spec: QuestionSpec, view: View) -> Component | None:
     """That it is not about the whole period: above the answer, which would else be read as if it were."""
-    if window_of(asked, view) == view.window:
+    if window_of(spec, view) == view.window:
         return None
-    why = f"Only the last {asked.days} days of the period. Choose an earlier period to see earlier ones."
+    why = f"Only the last {spec.days} days of the period. Choose an earlier period to see earlier ones."
     return html.Span(why, className="stale")
 
 
-def _chooser(asked: Asked, shown: Shown) -> Component | None:
-    if len(shown.splits) < 2 or not asked.chosen:
+def _chooser(spec: QuestionSpec, shown: Shown) -> Component | None:
+    if len(shown.splits) < 2 or not spec.chosen:
         return None
-    entry = question_of(asked.question)
-    default = asked.by or (entry.default_of_run if asked.run else entry.default)
+    entry = question_of(spec.question)
+    default = spec.by or (entry.default_of_run if spec.run else entry.default)
     labels = {each: each.replace("_", " ") for each in shown.splits}
-    chooser = components.chooser(f"{asked.parameter}={default}", labels, shown.by, "Split by")
+    chooser = components.chooser(f"{spec.parameter}={default}", labels, shown.by, "Split by")
     return html.Div([html.Span("by", className="small"), chooser], className="chooser")
 
 
-def _figure(asked: Asked, shown: Shown, view: View) -> Component | None:
+def _figure(spec: QuestionSpec, shown: Shown, view: View) -> Component | None:
     rows = shown.answer.rows if shown.drawn is None else shown.drawn
-    if asked.figure is None or rows.is_empty():
+    if spec.figure is None or rows.is_empty():
         return None
-    made = asked.figure(rows, shown.by)
+    made = spec.figure(rows, shown.by)
     if made is None:
         return None
-    if asked.undrawn is not None:
-        drawn = components.figure(made, f"figure-{asked.anchor}", asked.heading)
-        return html.Div([drawn, html.P(asked.undrawn(rows), className="small")])
+    if spec.undrawn is not None:
+        drawn = components.figure(made, f"figure-{spec.anchor}", spec.heading)
+        return html.Div([drawn, html.P(spec.undrawn(rows), className="small")])
     subject = next((each for each in (shown.by, "subject") if each in rows.columns), "")
-    hrefs = addresses(rows, subject, shown.by, view, asked.leads) if subject else None
+    hrefs = addresses(rows, subject, shown.by, view, spec.leads) if subject else None
     leads = question_figures.lead_to(made, dict(zip(rows[subject], hrefs, strict=True)) if hrefs else {})
-    return components.figure(made, f"figure-{asked.anchor}", asked.heading, leads=leads)
+    return components.figure(made, f"figure-{spec.anchor}", spec.heading, leads=leads)
 
 
-def _table(asked: Asked, shown: Shown, view: View) -> Component:
+def _table(spec: QuestionSpec, shown: Shown, view: View) -> Component:
     answer = shown.answer
     if answer.rows.is_empty():
-        return html.Div(_written(_why_empty(asked, shown, view), "nothing pre-line", view))
+        return html.Div(_written(_why_empty(spec, shown, view), "nothing pre-line", view))
     rows = answer.rows.with_columns(answer.in_words)
-    applied = [name for name, _ in row_filters.narrowed_by(view, asked.filters) if name not in shown.beside]
-    about = "run" if asked.run else asked.about
+    applied = [name for name, _ in row_filters.narrowed_by(view, spec.filters) if name not in shown.beside]
+    about = "run" if spec.run else spec.about
     columns = _columns(answer, {row_filters.COLUMNS[name] for name in applied}, row_filters.COLUMNS.get(about, ""))
-    first = phone_columns.FIRST.get(asked.question, ())
+    first = phone_columns.FIRST.get(spec.question, ())
     table = answer_table(
-        rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads, first=first
+        rows, columns, view, name=f"ask-{spec.anchor}", dimension=shown.by, leads=spec.leads, first=first
     )
-    every = view.completed(command(asked, shown.by, view))
+    every = view.completed(command(spec, shown.by, view))
     more = f"The first {rows.height:,} of {shown.total:,} rows; all: {every}"
     return html.Div(
         [table, html.P(more, className="small") if shown.total > rows.height else None], className="grid-box"
@@ -373,18 +373,18 @@ NO_ROW: Final = "No row matches the filters above."
 """Why a table is empty where a filter of the address keeps some rows only."""
 
 
-def _why_empty(asked: Asked, shown: Shown, view: View) -> str:
+def _why_empty(spec: QuestionSpec, shown: Shown, view: View) -> str:
     """Why there is no row."""
     if shown.instead or not shown.narrowed:
         return shown.instead or shown.answer.when_empty
-    subject = _only_about(asked, shown, view)
+    subject = _only_about(spec, shown, view)
     return f"No row is about {subject} in this period." if subject else NO_ROW
 
 
-def _only_about(asked: Asked, shown: Shown, view: View) -> str:
+def _only_about(spec: QuestionSpec, shown: Shown, view: View) -> str:
     """What a page is about, where no filter above narrows the section besides; else empty."""
-    applied = [name for name, _ in row_filters.narrowed_by(view, asked.filters) if name not in shown.beside]
-    return view.get(asked.about) if applied == [asked.about] else ""
+    applied = [name for name, _ in row_filters.narrowed_by(view, spec.filters) if name not in shown.beside]
+    return view.get(spec.about) if applied == [spec.about] else ""
 
 
 ACTION: Final = "action"
@@ -406,17 +406,17 @@ def _columns(answer: Answer, pinned: set[str], about: str = "") -> dict[str, tup
     return {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in left_out}
 
 
-def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
+def _notes(spec: QuestionSpec, shown: Shown, view: View) -> Component | None:
     """The notes; commands can be copied."""
     notes: list[Component] = []
-    for text, commands in _grouped(shown.answer.notes if asked.notes else ()):
+    for text, commands in _grouped(shown.answer.notes if spec.notes else ()):
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
         if commands and not about:
             continue  # advice about what the filters leave out
         notes += _written(text, "small pre-line", view)
         notes += [components.code(view.completed(each)) for each in about]
-    if notes and _left_out(asked, shown, view):
-        subject = _only_about(asked, shown, view)
+    if notes and _left_out(spec, shown, view):
+        subject = _only_about(spec, shown, view)
         others = f"not only those about {subject}" if subject else "also those that the filters leave out"
         notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
     if shown.beside:
@@ -424,17 +424,17 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not have it).", className="stale"))
     if shown.by == "day" and not view.in_utc:
         notes.append(html.P("Each day is a day in UTC.", className="stale"))
-    if asked.only and shown.of_some:
-        notes.append(html.P(asked.only.format(most=f"{asked.most:,}"), className="small"))
+    if spec.only and shown.of_some:
+        notes.append(html.P(spec.only.format(most=f"{spec.most:,}"), className="small"))
     return html.Div(notes, className="notes") if notes else None
 
 
-def _left_out(asked: Asked, shown: Shown, view: View) -> bool:
+def _left_out(spec: QuestionSpec, shown: Shown, view: View) -> bool:
     """Whether filters above left out rows of the answer, which its notes are about, too."""
     if not shown.narrowed:
         return False
-    names = {name for name, _ in row_filters.narrowed_by(view, asked.filters)}
-    return bool(names - {*shown.beside, *shown.asked_of})
+    names = {name for name, _ in row_filters.narrowed_by(view, spec.filters)}
+    return bool(names - {*shown.beside, *shown.filtered_by})
 
 
 def _written(text: str, class_name: str, view: View) -> list[Component]:
@@ -468,44 +468,44 @@ def _names(command: str, view: View) -> bool:
     return any(view.get(name) in words for name in FILTERS if view.get(name))
 
 
-def _definition_button(asked: Asked) -> Component:
+def _definition_button(spec: QuestionSpec) -> Component:
     made: Component = dmc.Button(
         "Definition",
-        id={"type": "about", "name": asked.anchor},
+        id={"type": "about", "name": spec.anchor},
         size="compact-xs",
         variant="default",
-        **components.aria({"aria-label": f"Definition, SQL and command: {asked.heading}", "aria-haspopup": "dialog"}),
+        **components.aria({"aria-label": f"Definition, SQL and command: {spec.heading}", "aria-haspopup": "dialog"}),
     )
     return made
 
 
-def command(asked: Asked, by: str, view: View) -> str:
+def command(spec: QuestionSpec, by: str, view: View) -> str:
     """The command that prints the same."""
     import shlex  # noqa: PLC0415 - only here
 
-    run = f" --run {shlex.quote(view.get(asked.run))}" if asked.run and view.get(asked.run) else ""
-    window = window_of(asked, view)
+    run = f" --run {shlex.quote(view.get(spec.run))}" if spec.run and view.get(spec.run) else ""
+    window = window_of(spec, view)
     if window != view.window:
         options = f"--cluster {shlex.quote(window.cluster)} --since {iso(window.since)} --until {iso(window.until)}"
-        return f"trackside show {asked.question} --by {by}{run} {options}"
-    return f"trackside show {asked.question} --by {by}{run} {view.command}"
+        return f"trackside show {spec.question} --by {by}{run} {options}"
+    return f"trackside show {spec.question} --by {by}{run} {view.command}"
 
 
 def page_of(
-    path: str, name: str, asked: Sequence[Asked], *, icon: str, group: str, position: int, lead: str
+    path: str, name: str, questions: Sequence[QuestionSpec], *, icon: str, group: str, position: int, lead: str
 ) -> ExplorerPage:
     """A page that is nothing but questions.
 
     Args:
         path: its address.
         name: in the navigation.
-        asked: its questions, from top to bottom.
+        questions: its questions, from top to bottom.
         icon: in the navigation.
         group: heading of the navigation.
         position: in the navigation.
         lead: what it answers, in a sentence.
     """
-    sections = [section(each) for each in asked]
+    sections = [section(each) for each in questions]
     return ExplorerPage(
         path,
         name,
@@ -517,7 +517,7 @@ def page_of(
         sections=lambda _: sections,
         narrowed_by=FILTERS,
         pickers=True,
-        asked={each.anchor: each for each in asked},
+        questions={each.anchor: each for each in questions},
     )
 
 

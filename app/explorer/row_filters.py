@@ -89,8 +89,8 @@ def narrow(
 
 def runs_of(source: Reader, window: Window, values: Mapping[str, str]) -> pl.Series:
     """Ids of the runs with these values of `OF_RUNS` that had time in the window; one attempt has all its values."""
-    wanted = dict.fromkeys(OF_RUNS, "") | dict(values)
-    return source.query("run_ids_of", **window.parameters, **wanted)["run_id"]
+    parameters = dict.fromkeys(OF_RUNS, "") | dict(values)
+    return source.query("run_ids_of", **window.parameters, **parameters)["run_id"]
 
 
 def _runs_in(rows: pl.DataFrame, dimension: str) -> str | None:

@@ -28,7 +28,9 @@ logger = logging.getLogger("trackside.explorer")
 def waiting(above: Component, page: ExplorerPage, view: View, search: str) -> Component:
     """A page whose sections are loaded once the browser has it."""
     sections = sections_of(page, view)
-    return _page(above, sections, [[_ask(each, page, search), _shell(each, _loading(each, view))] for each in sections])
+    return _page(
+        above, sections, [[_request_store(each, page, search), _shell(each, _loading(each, view))] for each in sections]
+    )
 
 
 def at_once(above: Component, page: ExplorerPage, data: PageData, view: View) -> Component:
@@ -91,9 +93,9 @@ def _page(above: Component, sections: Sequence[Section], contents: Sequence[list
     return html.Div([above, html.Div(made, className="sections")], className="page")
 
 
-def _ask(section: Section, page: ExplorerPage, search: str) -> Component:
-    asked = {"ticket": new_ticket(), "path": page.path, "search": search}
-    return dcc.Store(id={"type": "ask", "name": section.name}, data=asked)
+def _request_store(section: Section, page: ExplorerPage, search: str) -> Component:
+    request_data = {"ticket": new_ticket(), "path": page.path, "search": search}
+    return dcc.Store(id={"type": "ask", "name": section.name}, data=request_data)
 
 
 def _shell(section: Section, content: Component) -> Component:

@@ -227,10 +227,10 @@ def _chips(shown: View, page: ExplorerPage) -> Component | None:
 
 def without_effect(shown: View, values_of: Mapping[str, list[str]]) -> list[str]:
     """Filters of the address with a value that no run has."""
-    asked = [name for name in row_filters.OF_RUNS if name in values_of and shown.get(name)]
+    chosen = [name for name in row_filters.OF_RUNS if name in values_of and shown.get(name)]
     return [
         f"No run of this period has the {row_filters.LABELS.get(name, name)} {shown.get(name)!r}."
-        for name in asked
+        for name in chosen
         if shown.get(name) not in values_of[name]
     ]
 

@@ -12,7 +12,7 @@ from dash import html
 from app.explorer import components, correcting, zones
 from app.explorer.answer_table import text_of
 from app.explorer.pages import manual
-from app.explorer.questions import ask, command
+from app.explorer.questions import answer_of, command
 from app.json_text import as_json
 from app.results.constants import computed_constants
 from app.results.references import readable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.explorer.filters import View
     from app.explorer.page import PageData
-    from app.explorer.questions import Asked, Shown
+    from app.explorer.questions import QuestionSpec, Shown
     from app.show.answer import Answer
     from metrics.catalog import Metric
 
@@ -55,11 +55,13 @@ _LARGE: Final = 1e6, 1e15
 """Numbers in between are shown whole, without a power of ten."""
 
 
-def drawer(asked: Asked, data: PageData, view: View, row: int | None = None, column: str = "") -> tuple[str, Component]:
+def drawer(
+    spec: QuestionSpec, data: PageData, view: View, row: int | None = None, column: str = ""
+) -> tuple[str, Component]:
     """Title and contents.
 
     Args:
-        asked: the question.
+        spec: the question.
         data: the answers.
         view: the current view.
         row: the row that was clicked; None: the question as a whole.
@@ -68,7 +70,7 @@ def drawer(asked: Asked, data: PageData, view: View, row: int | None = None, col
     Raises:
         UsageError: as the question.
     """
-    shown = ask(asked, data, view)
+    shown = answer_of(spec, data, view)
     used = data.answers.ask(computed_constants, view.window.cluster)
     rows = shown.answer.rows
     at = None if row is None or not 0 <= row < rows.height else row
@@ -79,7 +81,7 @@ def drawer(asked: Asked, data: PageData, view: View, row: int | None = None, col
         None if clicked is None else correcting.of_row(view, clicked),
         *_definitions(shown, clicked),
         html.H3("The same on the command line"),
-        components.code(view.completed(f"{command(asked, shown.by, view)} --explain")),
+        components.code(view.completed(f"{command(spec, shown.by, view)} --explain")),
         *_sql(shown),
         html.Details(
             [
@@ -90,9 +92,9 @@ def drawer(asked: Asked, data: PageData, view: View, row: int | None = None, col
                 html.P(f"Window: {iso(view.window.since)} to {iso(view.window.until)} (UTC)"),
             ]
         ),
-        html.P(components.link(f"Manual: show {asked.question}", manual.address("how-to/questions"))),
+        html.P(components.link(f"Manual: show {spec.question}", manual.address("how-to/questions"))),
     ]
-    return asked.heading, html.Div(content, className="drawer")
+    return spec.heading, html.Div(content, className="drawer")
 
 
 def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | None]:

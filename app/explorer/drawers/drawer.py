@@ -44,7 +44,7 @@ def layout(headline: Headline, judged: Sequence[Judged], constants: dict[str, An
                 headline_text.headline_text(headline),
                 className="card-value" if headline.value is not None else "card-value unknown",
             ),
-            html.P(headline.note, className="note") if headline.note and not _said_by_parts(headline) else None,
+            html.P(headline.note, className="note") if headline.note and not _parts_repeat_note(headline) else None,
             components.facts(
                 [
                     ("Definition", metric.formula if metric else None),
@@ -80,7 +80,7 @@ def command(headline: Headline, view: View) -> str:
     return f"{headline.show} {view.command} --explain"
 
 
-def _said_by_parts(headline: Headline) -> bool:
+def _parts_repeat_note(headline: Headline) -> bool:
     """Whether the line of its parts has the words of its note: what an MTTF pools."""
     return headline.metric == "mttf" and bool(headline.denominator)
 

@@ -14,7 +14,7 @@ from app.explorer.answer_table import linked
 from app.explorer.drawers import answer_drawer
 from app.explorer.filters import NothingYetError
 from app.explorer.page import Addresses, pages
-from app.explorer.questions import ask
+from app.explorer.questions import answer_of
 from app.visible import visible
 from queries.errors import WarehouseError
 
@@ -53,8 +53,8 @@ def opened(
     """What the drawer shows after a click: whether it is open, title and contents."""
     saw("see", path=path or "/", search=search or "", number=triggered["name"])
     page = pages().get((path or "/").rstrip("/") or "/")
-    asked = None if page is None else page.asked.get(triggered["name"].removeprefix(GRID))
-    if page is None or asked is None:
+    spec = None if page is None else page.questions.get(triggered["name"].removeprefix(GRID))
+    if page is None or spec is None:
         return no_update, no_update, no_update
     row, column = None, ""
     try:
@@ -62,10 +62,10 @@ def opened(
             view = explorer.view(search)
             if triggered["type"] == "grid":
                 row, column = int(value["rowId"]), str(value["colId"]).removeprefix("c_")
-                by = ask(asked, explorer, view).by
-                if linked(column, by, asked.leads):
+                by = answer_of(spec, explorer, view).by
+                if linked(column, by, spec.leads):
                     return no_update, no_update, no_update
-            title, contents = answer_drawer.drawer(asked, explorer, view, row, column)
+            title, contents = answer_drawer.drawer(spec, explorer, view, row, column)
     except (UsageError, WarehouseError, NothingYetError) as error:
         return True, "This cannot be shown", html.P(str(error))
     return True, visible(title), components.readable(contents)

@@ -78,8 +78,8 @@ def instead(explorer: LogPageData, path: str, search: str | None, *, computed: b
         return None
     if path == RUN:
         return of_run(explorer, search)
-    asked = path == LIST and PAGE in parameters(search) if computed else path in {"/", LIST}
-    return _list(explorer, path, search) if asked else None
+    is_list = path == LIST and PAGE in parameters(search) if computed else path in {"/", LIST}
+    return _list(explorer, path, search) if is_list else None
 
 
 def others(data: PageData) -> int:
@@ -320,7 +320,7 @@ def _unknown(contents: RunContents, options: str) -> Component:
         html.Li([html.B(each.what), f": {commands.completed(each.because, options)}"]) for each in unknowns(contents)
     ]
     more = [
-        html.Div([html.P(each.gives, className="small"), components.code(commands.completed(each.command, options))])
+        html.Div([html.P(each.purpose, className="small"), components.code(commands.completed(each.command, options))])
         for each in next_steps(contents)
     ]
     return components.panel("What the log lacks, and where to get more", html.Ul(listed), *more)

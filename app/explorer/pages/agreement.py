@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QuestionSpec, page_of
 
 PAGE = page_of(
     "/agreement",
     "Agreement",
     [
-        Asked("agreement", by="kind", title="Disagreements by kind"),
-        Asked("agreement", by="node", title="Nodes that disagree most", name="by-node", chosen=False, notes=False),
-        Asked("evictions", by="eviction", title="Whom Kueue evicted for whom"),
+        QuestionSpec("agreement", by="kind", title="Disagreements by kind"),
+        QuestionSpec(
+            "agreement", by="node", title="Nodes that disagree most", name="by-node", chosen=False, notes=False
+        ),
+        QuestionSpec("evictions", by="eviction", title="Whom Kueue evicted for whom"),
     ],
     icon="agree",
     group="Data",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import MONTH, Asked, page_of
+from app.explorer.questions import MONTH, QuestionSpec, page_of
 
 PAGE = page_of(
     "/anomalies",
     "Stragglers and anomalies",
     [
-        Asked("stragglers", title="What ranks waited for: a slow node, the network, or the shape of the job"),
-        Asked("anomalies", days=MONTH, by="node", title="Telemetry that deviates from peers"),
-        Asked("stalls", title="Times without a step, and which rank was last"),
+        QuestionSpec("stragglers", title="What ranks waited for: a slow node, the network, or the shape of the job"),
+        QuestionSpec("anomalies", days=MONTH, by="node", title="Telemetry that deviates from peers"),
+        QuestionSpec("stalls", title="Times without a step, and which rank was last"),
     ],
     icon="wave",
     group="Reliability",

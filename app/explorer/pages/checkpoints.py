@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from app.explorer.charts.question_figures import bars
-from app.explorer.questions import QUARTER, Asked, page_of
+from app.explorer.questions import QUARTER, QuestionSpec, page_of
 
 PAGE = page_of(
     "/checkpoints",
     "Checkpoints and waste",
     [
-        Asked(
+        QuestionSpec(
             "checkpoints",
             title="How often runs save, and how often would lose least",
             runs="runs_that_logged",
             only="Only runs that logged their steps; for others it is unknown.",
         ),
-        Asked(
+        QuestionSpec(
             "waste",
             by="kind",
             title="Allocated time that shows no work",
             figure=bars("gpu_s", "GPU-hours", scale=3600, words="says"),
             days=QUARTER,
         ),
-        Asked(
+        QuestionSpec(
             "waste",
             by="run",
             title="Runs that hold GPUs without work",

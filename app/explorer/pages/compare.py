@@ -113,7 +113,7 @@ def _lost(page: RunPage) -> str:
 
 def _offered(data: PageData, view: View) -> list[str]:
     """Runs to choose from: the largest of the period."""
-    found = data.answers.ask(runs.gather, view.window, runs.wanted_by(view), runs.ListOrder())
+    found = data.answers.ask(runs.gather, view.window, runs.run_filter_of(view), runs.ListOrder())
     return found.rows["run_id"].to_list()
 
 

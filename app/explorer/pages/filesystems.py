@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QuestionSpec, page_of
 
 PAGE = page_of(
     "/filesystems",
     "Filesystems and network",
     [
-        Asked("filesystems", days=7, by="mount", title="Filesystems"),
-        Asked("network", days=7, by="port", title="InfiniBand ports"),
+        QuestionSpec("filesystems", days=7, by="mount", title="Filesystems"),
+        QuestionSpec("network", days=7, by="port", title="InfiniBand ports"),
     ],
     icon="disk",
     group="Where it goes",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from app.explorer.charts.question_figures import bars
-from app.explorer.questions import QUARTER, Asked, page_of
+from app.explorer.questions import QUARTER, QuestionSpec, page_of
 
 PAGE = page_of(
     "/gpu-time",
     "GPU time",
     [
-        Asked("lost", by="cause", title="Where all GPU-time went", causes=True),
-        Asked(
+        QuestionSpec("lost", by="cause", title="Where all GPU-time went", causes=True),
+        QuestionSpec(
             "interruptions",
             by="event",
             title="What interrupted attempts, and which node caused it",
@@ -19,19 +19,19 @@ PAGE = page_of(
             chosen=False,
             days=QUARTER,
         ),
-        Asked(
+        QuestionSpec(
             "lost",
             by="node",
             title="On which nodes the time was spent, whichever node caused it",
             name="where",
             notes=False,
         ),
-        Asked("lost", by="account", title="Who had the time", name="who", notes=False),
-        Asked("goodput", title="Goodput in each published meaning"),
-        Asked(
+        QuestionSpec("lost", by="account", title="Who had the time", name="who", notes=False),
+        QuestionSpec("goodput", title="Goodput in each published meaning"),
+        QuestionSpec(
             "waste", by="user", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)
         ),
-        Asked("utilisation", days=7, by="account", title="What allocated GPUs did"),
+        QuestionSpec("utilisation", days=7, by="account", title="What allocated GPUs did"),
     ],
     icon="clock",
     group="Where it goes",

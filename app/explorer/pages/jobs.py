@@ -9,7 +9,7 @@ from dash import html
 
 from app.explorer import components
 from app.explorer.page import ExplorerPage
-from app.explorer.questions import FILTERS, Asked, heading, section
+from app.explorer.questions import FILTERS, QuestionSpec, heading, section
 from app.explorer.row_filters import choices
 from queries.near_names import MISTYPED, near_names
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
     from app.explorer.page import PageData
 
-ASKED = (
-    Asked("people", by="user", title="Use, and how well", name="use", chosen=False),
-    Asked("runs", by="run", title="Runs: what each held, and the productive share of its queued and scheduled time"),
-    Asked("interruptions", by="event", title="Why attempts ended, and what it cost", chosen=False),
-    Asked("checkpoints", title="How often to save"),
-    Asked("waste", by="run", title="Allocated time that shows no work", chosen=False),
-    Asked("stalls", title="Times without a step"),
+QUESTIONS = (
+    QuestionSpec("people", by="user", title="Use, and how well", name="use", chosen=False),
+    QuestionSpec(
+        "runs", by="run", title="Runs: what each held, and the productive share of its queued and scheduled time"
+    ),
+    QuestionSpec("interruptions", by="event", title="Why attempts ended, and what it cost", chosen=False),
+    QuestionSpec("checkpoints", title="How often to save"),
+    QuestionSpec("waste", by="run", title="Allocated time that shows no work", chosen=False),
+    QuestionSpec("stalls", title="Times without a step"),
 )
 
 
@@ -56,21 +58,21 @@ MOST_NAMED = 30
 def _instead(user: str, names: list[str], view: View) -> list[Component]:
     """The text where no user is chosen, or one without jobs."""
     if not user:
-        return [_whose(names, view)]
+        return [_user_choice(names, view)]
     if user in names:
         return []
     alike = near_names(user, names, most=MOST_ALIKE, similarity=MISTYPED)
     links = [components.link(name, view.link("/jobs", user=name)) for name in alike]
     why = f"{view.window.cluster} has no jobs of a user {user!r} in this period."
-    meant = [html.P("Did you mean:"), html.Div(links, className="names")] if links else []
-    return [components.panel("No jobs of this user", html.P(why), *meant)]
+    suggestions = [html.P("Did you mean:"), html.Div(links, className="names")] if links else []
+    return [components.panel("No jobs of this user", html.P(why), *suggestions)]
 
 
 MOST_ALIKE = 3
 """Users that are suggested at most."""
 
 
-def _whose(names: list[str], view: View) -> Component:
+def _user_choice(names: list[str], view: View) -> Component:
     """How to come to one's jobs, where no user is chosen."""
     if not names:
         return html.P("No user had jobs in this period. Choose a longer one.", className="nothing")
@@ -88,8 +90,8 @@ PAGE = ExplorerPage(
     _top,
     position=22,
     group="Runs",
-    sections=lambda view: [section(each) for each in ASKED] if view.get("user") else [],
+    sections=lambda view: [section(each) for each in QUESTIONS] if view.get("user") else [],
     alone=lambda names, view: view.get("user") not in names,
     narrowed_by=FILTERS,
-    asked={each.anchor: each for each in ASKED},
+    questions={each.anchor: each for each in QUESTIONS},
 )

@@ -10,7 +10,7 @@ from dash import html
 from app.errors import UsageError
 from app.explorer import components, row_filters
 from app.explorer.page import ExplorerPage
-from app.explorer.questions import FILTERS, MONTH, Asked, section
+from app.explorer.questions import FILTERS, MONTH, QuestionSpec, section
 from app.results.nodes.similar import similar_nodes
 
 if TYPE_CHECKING:
@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 LED_HERE = ("category", "cause")
 """Parameters with what it was about on the page from which one came; they narrow no other section of this page."""
 
-CAME = Asked("lost", by="node", title="The GPU-time that led here", name="came", chosen=False)
+CAME = QuestionSpec("lost", by="node", title="The GPU-time that led here", name="came", chosen=False)
 
-ASKED = tuple(
+QUESTIONS = tuple(
     replace(each, ignores=LED_HERE, about="node")
     for each in (
-        Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False, notes=False),
-        Asked("lemons", title="Does it fail more often than by chance?", chosen=False),
-        Asked("lifecycle", by="event", title="Its outages", chosen=False),
-        Asked("health", by="incident", title="Its incidents", chosen=False),
-        Asked("interruptions", by="event", title="Attempts that it interrupted", name="interrupted", chosen=False),
-        Asked(
+        QuestionSpec("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False, notes=False),
+        QuestionSpec("lemons", title="Does it fail more often than by chance?", chosen=False),
+        QuestionSpec("lifecycle", by="event", title="Its outages", chosen=False),
+        QuestionSpec("health", by="incident", title="Its incidents", chosen=False),
+        QuestionSpec(
+            "interruptions", by="event", title="Attempts that it interrupted", name="interrupted", chosen=False
+        ),
+        QuestionSpec(
             "stragglers", by="rank", title="Its ranks beside those that do the same work", name="ranks", chosen=False
         ),
-        Asked("anomalies", days=MONTH, by="node", title="Its telemetry beside its peers'", chosen=False),
+        QuestionSpec("anomalies", days=MONTH, by="node", title="Its telemetry beside its peers'", chosen=False),
     )
 )
 
@@ -53,8 +55,8 @@ def _require_known_node(data: PageData, view: View) -> None:
         )
     alike = data.answers.ask(similar_nodes, cluster, node)
     if alike is not None:
-        meant = f" Did you mean: {', '.join(alike)}?" if alike else ""
-        raise UsageError(f"{cluster} has no node {node!r}.{meant} The page Nodes lists all nodes.")
+        suggestion = f" Did you mean: {', '.join(alike)}?" if alike else ""
+        raise UsageError(f"{cluster} has no node {node!r}.{suggestion} The page Nodes lists all nodes.")
 
 
 def _came(view: View) -> dict[str, str]:
@@ -78,7 +80,7 @@ PAGE = ExplorerPage(
     _require_known_node,
     _top,
     parent="/nodes",
-    sections=lambda view: [section(each) for each in ((CAME, *ASKED) if _came(view) else ASKED)],
+    sections=lambda view: [section(each) for each in ((CAME, *QUESTIONS) if _came(view) else QUESTIONS)],
     narrowed_by=tuple(each for each in FILTERS if each not in {"node", *LED_HERE}),
-    asked={each.anchor: each for each in (CAME, *ASKED)},
+    questions={each.anchor: each for each in (CAME, *QUESTIONS)},
 )

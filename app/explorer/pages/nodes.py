@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from app.explorer.charts.question_figures import bars
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QuestionSpec, page_of
 
 PAGE = page_of(
     "/nodes",
     "Nodes",
     [
-        Asked("lemons", title="Nodes that fail more often than by chance"),
-        Asked(
+        QuestionSpec("lemons", title="Nodes that fail more often than by chance"),
+        QuestionSpec(
             "nodes",
             title="Nodes, those whose failures cost most first",
             figure=bars("cost_gpu_s", "GPU-hours that its failures cost", scale=3600),
             notes=False,
         ),
-        Asked("lifecycle", by="cause", title="Outages: how long until capacity is back"),
-        Asked("health", by="incident", title="Incidents: hardware events, and the attempts they touch"),
+        QuestionSpec("lifecycle", by="cause", title="Outages: how long until capacity is back"),
+        QuestionSpec("health", by="incident", title="Incidents: hardware events, and the attempts they touch"),
     ],
     icon="cluster",
     group="Reliability",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from app.explorer.charts.question_figures import bars
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QuestionSpec, page_of
 
 PAGE = page_of(
     "/people",
     "Users and partitions",
     [
-        Asked("people", by="account", title="Use by account or user", figure=bars("gpu_s", "GPU-hours", scale=3600)),
-        Asked("goodput", by="partition", title="Partitions", name="partitions"),
-        Asked("cost", by="account", title="What the time cost, and its energy"),
-        Asked("onboarding", by="user", title="Who was given access, and uses it"),
+        QuestionSpec(
+            "people", by="account", title="Use by account or user", figure=bars("gpu_s", "GPU-hours", scale=3600)
+        ),
+        QuestionSpec("goodput", by="partition", title="Partitions", name="partitions"),
+        QuestionSpec("cost", by="account", title="What the time cost, and its energy"),
+        QuestionSpec("onboarding", by="user", title="Who was given access, and uses it"),
     ],
     icon="people",
     group="People",

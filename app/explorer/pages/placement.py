@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import QUARTER, Asked, page_of
+from app.explorer.questions import QUARTER, QuestionSpec, page_of
 
 PAGE = page_of(
     "/placement",
     "Placement",
     [
-        Asked("placement", by="size", title="Where jobs lie in the network", days=QUARTER),
-        Asked("placement", by="block", title="Blocks, and what could start in them", name="blocks", chosen=False),
-        Asked(
+        QuestionSpec("placement", by="size", title="Where jobs lie in the network", days=QUARTER),
+        QuestionSpec(
+            "placement", by="block", title="Blocks, and what could start in them", name="blocks", chosen=False
+        ),
+        QuestionSpec(
             "placement",
             by="effect",
             title="What spanning more blocks costs",

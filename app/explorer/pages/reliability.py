@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from app.explorer.charts.question_figures import bars, mttf_by_size
 from app.explorer.charts.survival_figure import left_out, survival
-from app.explorer.questions import QUARTER, Asked, page_of
+from app.explorer.questions import QUARTER, QuestionSpec, page_of
 
 PAGE = page_of(
     "/reliability",
     "Reliability",
     [
-        Asked("mttf", by="size", title="Mean time to failure, by size of the job", figure=mttf_by_size),
-        Asked(
+        QuestionSpec("mttf", by="size", title="Mean time to failure, by size of the job", figure=mttf_by_size),
+        QuestionSpec(
             "mttf",
             by="hazard",
             title="Survival: does the rate of failure stay the same while a job runs?",
@@ -21,8 +21,8 @@ PAGE = page_of(
             chosen=False,
             days=QUARTER,
         ),
-        Asked("mttf", by="reference", title="Beside published clusters", name="references", chosen=False),
-        Asked(
+        QuestionSpec("mttf", by="reference", title="Beside published clusters", name="references", chosen=False),
+        QuestionSpec(
             "interruptions",
             by="cause",
             title="What interrupted attempts",
@@ -30,7 +30,7 @@ PAGE = page_of(
             causes=True,
             figure=bars("cost_gpu_s", "GPU-hours", scale=3600),
         ),
-        Asked("restarts", by="stage", title="From an interruption to the next start"),
+        QuestionSpec("restarts", by="stage", title="From an interruption to the next start"),
     ],
     icon="shield",
     group="Reliability",

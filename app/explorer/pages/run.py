@@ -15,7 +15,7 @@ from app.explorer.one_run import ends, parts
 from app.explorer.one_run.cards import cards
 from app.explorer.one_run.data import RunPage
 from app.explorer.page import ExplorerPage, PageData, Section
-from app.explorer.questions import Asked, section
+from app.explorer.questions import QuestionSpec, section
 from app.explorer.row_texts import texts_of
 from app.results import headline_text
 from app.results.constants import computed_constants
@@ -185,7 +185,7 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     )
 
 
-def meant(data: PageData, view: View) -> list[str]:
+def runs_of_address(data: PageData, view: View) -> list[str]:
     """Ids of the runs that the address may mean.
 
     Raises:
@@ -210,7 +210,7 @@ def run_of(data: PageData, view: View) -> RunPage:
     Raises:
         UsageError: it means none, or several.
     """
-    run_ids = meant(data, view)
+    run_ids = runs_of_address(data, view)
     if len(run_ids) > 1:
         raise UsageError(f"id: {len(run_ids):,} runs have a job {view.get('id')!r}; choose one of them")
     return data.answers.ask(gather, view.window, run_ids[0])
@@ -218,7 +218,7 @@ def run_of(data: PageData, view: View) -> RunPage:
 
 def _gather(data: PageData, view: View) -> dict[str, Any] | list[str]:
     """The row of the run of the address, or the ids of several that it may mean."""
-    run_ids = meant(data, view)
+    run_ids = runs_of_address(data, view)
     return run_ids if len(run_ids) > 1 else data.answers.ask(head, view.window, run_ids[0])
 
 
@@ -246,11 +246,11 @@ SEVERAL: Final = "several"
 """A parameter of the view, never of the address, where several runs may be meant: there is nothing to show of one."""
 
 
-ASKED = (
-    Asked("checkpoints", title="How often it should save", run="id"),
-    Asked("interruptions", by="event", title="What its interruptions cost", run="id", chosen=False),
-    Asked("stalls", title="Times without a step", run="id", chosen=False),
-    Asked("stragglers", title="What its ranks waited for", run="id", chosen=False),
+QUESTIONS = (
+    QuestionSpec("checkpoints", title="How often it should save", run="id"),
+    QuestionSpec("interruptions", by="event", title="What its interruptions cost", run="id", chosen=False),
+    QuestionSpec("stalls", title="Times without a step", run="id", chosen=False),
+    QuestionSpec("stragglers", title="What its ranks waited for", run="id", chosen=False),
 )
 
 
@@ -278,6 +278,6 @@ PAGE = ExplorerPage(
     _layout,
     parent="/runs",
     find=_find,
-    sections=lambda view: [] if view.get(SEVERAL) else [*PARTS, *(section(each) for each in ASKED)],
-    asked={each.anchor: each for each in ASKED},
+    sections=lambda view: [] if view.get(SEVERAL) else [*PARTS, *(section(each) for each in QUESTIONS)],
+    questions={each.anchor: each for each in QUESTIONS},
 )

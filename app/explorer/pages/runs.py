@@ -46,7 +46,7 @@ ORDERS = {
 }
 """How the list can be sorted: what people read, and the column."""
 
-Wanted: TypeAlias = "tuple[tuple[str, str], ...]"
+RunFilter: TypeAlias = "tuple[tuple[str, str], ...]"
 """What a run has to match: `text` in its id, name or user, and a value of each of `FILTERS` and `OF_ATTEMPTS`; empty:
 any."""
 
@@ -78,15 +78,15 @@ class ListedRuns:
     by_logs: int = 0
 
 
-def gather(source: Reader, window: Window, wanted: Wanted, order: ListOrder = ListOrder()) -> ListedRuns:
+def gather(source: Reader, window: Window, run_filter: RunFilter, order: ListOrder = ListOrder()) -> ListedRuns:
     """The runs of a window that match: those of all the data as they are stored, those of another window computed."""
     whole = source.query("computed", cluster=window.cluster).select("since", "until").rows()
     if whole == [(window.since, window.until)] and stored_rows(source, window, ()) is not None:
-        return _stored(source, window, wanted, order)
+        return _stored(source, window, run_filter, order)
     rows = runs_answer(source, window, Question()).rows
-    values = {name: dict(wanted)[name] for name in OF_ATTEMPTS}
+    values = {name: dict(run_filter)[name] for name in OF_ATTEMPTS}
     matching = row_filters.runs_of(source, window, values) if any(values.values()) else rows["run_id"]
-    found = listed(rows.filter(pl.col("run_id").is_in(matching.implode())), wanted, order)
+    found = listed(rows.filter(pl.col("run_id").is_in(matching.implode())), run_filter, order)
     return replace(found, total=rows.height, choices=_choices(source.query("run_choices", **window.parameters)))
 
 
@@ -94,17 +94,17 @@ def _choices(values: pl.DataFrame) -> dict[str, frozenset[str]]:
     return {name: frozenset(each) for name, each in row_filters.offered(values, (*FILTERS, *OF_ATTEMPTS)).items()}
 
 
-def _stored(source: Reader, window: Window, wanted: Wanted, order: ListOrder) -> ListedRuns:
-    asked = {**window.parameters, **dict(wanted), "sort": order.sort}
-    rows = source.query("listed_runs", **asked, most=ROWS, skipped=order.skipped)
+def _stored(source: Reader, window: Window, run_filter: RunFilter, order: ListOrder) -> ListedRuns:
+    parameters = {**window.parameters, **dict(run_filter), "sort": order.sort}
+    rows = source.query("listed_runs", **parameters, most=ROWS, skipped=order.skipped)
     values = source.query("run_choices", **window.parameters)
     total = sum(values.filter(pl.col("name") == FILTERS[0])["runs"].to_list())
     return ListedRuns(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, _choices(values))
 
 
-def listed(rows: pl.DataFrame, wanted: Wanted, order: ListOrder = ListOrder()) -> ListedRuns:
+def listed(rows: pl.DataFrame, run_filter: RunFilter, order: ListOrder = ListOrder()) -> ListedRuns:
     """The rows of `trackside show runs` that match in what is a column of theirs."""
-    values, shown = dict(wanted), rows
+    values, shown = dict(run_filter), rows
     if text := values["text"]:
         matches = [
             pl.col(name).fill_null("").str.to_lowercase().str.contains(text, literal=True)
@@ -148,7 +148,7 @@ LONGEST_NUMBER = 9
 """Digits of a number of runs."""
 
 
-def wanted_by(view: View) -> Wanted:
+def run_filter_of(view: View) -> RunFilter:
     """The filters of the address."""
     return (("text", view.get("q").lower()), *((name, view.get(name)) for name in (*FILTERS, *OF_ATTEMPTS)))
 
@@ -231,12 +231,12 @@ def _pager(result: ListedRuns, view: View) -> Component | None:
     first = order_of(view).skipped
     if not first and result.matching <= ROWS:
         return None
-    asked = {key: value for key, value in view.params.items() if key != "skip"}
+    params = {key: value for key, value in view.params.items() if key != "skip"}
     links = []
     if first:
-        links.append(components.link("Earlier rows", address("/runs", {**asked, "skip": _skip(first - ROWS)})))
+        links.append(components.link("Earlier rows", address("/runs", {**params, "skip": _skip(first - ROWS)})))
     if first + ROWS < result.matching:
-        links.append(components.link("Later rows", address("/runs", {**asked, "skip": _skip(first + ROWS)})))
+        links.append(components.link("Later rows", address("/runs", {**params, "skip": _skip(first + ROWS)})))
     shown = f"{first + 1:,} to {first + result.rows.height:,} of {result.matching:,}"
     return html.Div([html.Span(shown, className="small"), *links], className="pager")
 
@@ -246,7 +246,7 @@ def _skip(number: int) -> str:
 
 
 def _gather(data: PageData, view: View) -> ListedRuns:
-    found = data.answers.ask(gather, view.window, wanted_by(view), order_of(view))
+    found = data.answers.ask(gather, view.window, run_filter_of(view), order_of(view))
     return replace(found, by_logs=log_pages.others(data))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QuestionSpec, page_of
 
 PAGE = page_of(
     "/scaling",
     "Scaling",
     [
-        Asked("scaling", by="size", title="Speed by number of GPUs"),
-        Asked("mfu", by="run", title="Model FLOP utilisation by run"),
+        QuestionSpec("scaling", by="size", title="Speed by number of GPUs"),
+        QuestionSpec("mfu", by="run", title="Model FLOP utilisation by run"),
     ],
     icon="scale",
     group="Runs",

@@ -14,7 +14,7 @@ from app import clock, formatting
 from app.explorer import components, wording
 from app.explorer.page import ExplorerPage, Section
 from app.explorer.pages import overview
-from app.explorer.questions import FILTERS, Asked, heading, section
+from app.explorer.questions import FILTERS, QuestionSpec, heading, section
 from app.explorer.to_do.slowing import SLOWED, slowed, slowing
 from app.explorer.to_do.tasks import Task, listed
 from app.results import advice, headline_text
@@ -132,11 +132,11 @@ def _of_outages(rows: Sequence[dict[str, Any]], view: View) -> list[Task]:
 
 def _outage(row: dict[str, Any], view: View, *, named: bool) -> str:
     """Since when a node is out of service, why, and what that cost within the period."""
-    whose = f"{row['node']} since" if named else "Since"
+    subject = f"{row['node']} since" if named else "Since"
     again = ", within a day of its last outage" if row["relapse"] else ""
     reason = f" ({row['reason']})" if row["reason"] else ""
     cost = f"; {headline_text.hours(row['lost_gpu_s'] / 3600)} GPU-h so far" if row["lost_gpu_s"] else ""
-    return f"{whose} {view.moment(row['failed_at'])}{again}{reason}{cost}"
+    return f"{subject} {view.moment(row['failed_at'])}{again}{reason}{cost}"
 
 
 def _of_node(row: dict[str, Any], view: View) -> Task:
@@ -249,7 +249,7 @@ def _interruptions(data: PageData, view: View) -> tuple[pl.DataFrame, int]:
     return data.answers.ask(overview.recent, last_days(view)[0], "all")
 
 
-ASKED = (Asked("health", by="incident", title="Incidents of the period, the newest first"),)
+QUESTIONS = (QuestionSpec("health", by="incident", title="Incidents of the period, the newest first"),)
 
 PAGE = ExplorerPage(
     "/today",
@@ -269,7 +269,7 @@ PAGE = ExplorerPage(
             _interruptions,
             lambda found, view: overview.interruptions_table(found, view, title=LAST_DAY),
         ),
-        *(section(each) for each in ASKED),
+        *(section(each) for each in QUESTIONS),
     ),
-    asked={each.anchor: each for each in ASKED},
+    questions={each.anchor: each for each in QUESTIONS},
 )

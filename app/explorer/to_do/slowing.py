@@ -11,7 +11,7 @@ import polars as pl
 from dash import html
 
 from app.explorer import components, wording
-from app.explorer.questions import Asked, ask, window_of
+from app.explorer.questions import QuestionSpec, answer_of, window_of
 from app.explorer.to_do.tasks import Task, listed
 from app.results import headline_text
 from app.results.steps.stragglers import MOST_ROWS, rank_times
@@ -42,7 +42,7 @@ LEAST_GPU_S: Final = 3600.0
 SHORTEST: Final = timedelta(hours=3)
 """Time that is looked at whatever the number of rank times."""
 
-ANOMALIES = Asked("anomalies", by="node", days=DAYS)
+ANOMALIES = QuestionSpec("anomalies", by="node", days=DAYS)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def slowing(data: PageData, view: View) -> Slowing:
     sessions = data.answers.ask(slow_sessions, window)
     named = {row["run_id"] for row in sessions.rows}
     runs = [row for row in data.answers.ask(slow_runs, window) if row["run_id"] not in named]
-    nodes = ask(ANOMALIES, data, whole).answer.rows.filter(pl.col("anomalous").fill_null(value=False))
+    nodes = answer_of(ANOMALIES, data, whole).answer.rows.filter(pl.col("anomalous").fill_null(value=False))
     since = None if sessions.since == window.since else sessions.since
     return Slowing(sessions.rows[:MOST], nodes.head(MOST).to_dicts(), runs[:MOST], since)
 

@@ -143,5 +143,5 @@ def test_a_rare_long_text_takes_no_room_from_short_ones() -> None:
 def test_notes_that_a_page_has_already_are_left_out() -> None:
     answer = Answer("t", pl.DataFrame({"n": [1]}), {"n": ("n", "count")}, notes=("a note",))
     shown = questions.Shown(answer, by="cause", splits=("cause",), total=1, narrowed=False, beside=())
-    said = [str(questions.panel(questions.Asked("lost", notes=notes), shown, VIEW)) for notes in (True, False)]
+    said = [str(questions.panel(questions.QuestionSpec("lost", notes=notes), shown, VIEW)) for notes in (True, False)]
     assert ["a note" in each for each in said] == [True, False]

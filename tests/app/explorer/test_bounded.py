@@ -20,7 +20,7 @@ from tests.support.warehouses import from_everything
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.explorer.questions import Asked
+    from app.explorer.questions import QuestionSpec
 
 BEGIN, END = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = filters.resolve(Situation(("c",), (ClusterState("c", BEGIN, END, END, 0, ()),), 1), {})
@@ -32,14 +32,14 @@ HEAVY = {
 """Sections with a row for each attempt, by page."""
 
 
-def asked(path: str, name: str) -> Asked:
-    found: Asked = pages()[path].asked[name]
+def spec_of(path: str, name: str) -> QuestionSpec:
+    found: QuestionSpec = pages()[path].questions[name]
     return found
 
 
 @pytest.mark.parametrize(("path", "name"), [(path, name) for path, names in HEAVY.items() for name in names])
 def test_a_section_of_all_attempts_reads_a_quarter(path: str, name: str) -> None:
-    section = asked(path, name)
+    section = spec_of(path, name)
     assert window_of(section, YEAR) == Window("c", END - timedelta(days=QUARTER), END)
     assert "--since 2025-10-01T00:00:00Z --until 2026-01-01T00:00:00Z" in command(section, "x", YEAR)
     short = filters.resolve(YEAR.situation, {"since": "2025-02-01", "until": "2025-03-01"})
@@ -60,7 +60,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_advice_on_checkpoints_is_that_among_all_runs(root: Path) -> None:
     """Runs that logged have the same rows, whether the others are read, too, or not."""
-    section = asked("/checkpoints", "checkpoints")
+    section = spec_of("/checkpoints", "checkpoints")
     with open_reader(root) as reader:
         window = whole(reader)
         every = answered(reader, window, section.question, Question(details=False), ())
@@ -71,7 +71,7 @@ def test_advice_on_checkpoints_is_that_among_all_runs(root: Path) -> None:
 
 
 def test_runs_that_stand_still_are_the_first_of_all(root: Path) -> None:
-    section = asked("/checkpoints", "idle-runs")
+    section = spec_of("/checkpoints", "idle-runs")
     with open_reader(root) as reader:
         window = whole(reader)
         every = answered(reader, window, section.question, Question(by="run", details=False), ())

@@ -85,8 +85,10 @@ def named(known: Known, text: str, person: Person) -> list[str]:
 def searches(path: str) -> list[str]:
     """A page as it opens, and split by each person, run, account and event where it can be."""
     of_people = ("user", "run", "account", "event")
-    asked = pages()[path].asked.items()
-    splits = [f"?by-{name}={by}" for name, each in asked for by in question_of(each.question).splits if by in of_people]
+    questions = pages()[path].questions.items()
+    splits = [
+        f"?by-{name}={by}" for name, each in questions for by in question_of(each.question).splits if by in of_people
+    ]
     return ["", "?user={own}", "?by=user", *splits]
 
 
@@ -107,9 +109,9 @@ def test_other_pages_refuse_viewers_and_so_do_their_sections(path: str, explorer
     with seen_by(person):
         assert "This is not yours" in text_of(page(explorer, path, "?user=" + person.name))
         for search in searches(path):
-            for name in pages()[path].asked:
-                asked = {"path": path, "search": search.format(own=person.name), "ticket": "t"}
-                assert named(known, text_of(loading.show(explorer, asked, name)), person) == [], (name, search)
+            for name in pages()[path].questions:
+                questions = {"path": path, "search": search.format(own=person.name), "ticket": "t"}
+                assert named(known, text_of(loading.show(explorer, questions, name)), person) == [], (name, search)
 
 
 @pytest.mark.slow
@@ -183,11 +185,11 @@ def test_sections_and_drawers_pass_the_same_gate(explorer: Explorer, known: Know
             names = [section.name for section in each.sections(view)] if each.sections is not None else []
             for search in ("?user=" + known.users[1], f"?id={foreign}&run={foreign}"):
                 for name in names:
-                    asked = {"path": path, "search": search, "ticket": "t"}
-                    shown = text_of(loading.show(explorer, asked, name))
+                    questions = {"path": path, "search": search, "ticket": "t"}
+                    shown = text_of(loading.show(explorer, questions, name))
                     assert named(known, shown, person) in ([], [known.users[1]], [f'"{foreign}"']), (path, name, search)
                     assert not any(f'"{run}"' in shown for run in known.of(known.users[1]) if run != foreign)
-            for name in each.asked:
+            for name in each.questions:
                 clicked = {"rowId": "0", "colId": "c_subject"}
                 drawn = text_of(explaining.opened(explorer, path, "", {"type": "grid", "name": f"ask-{name}"}, clicked))
                 assert named(known, drawn, person) == [], (path, name)
@@ -237,7 +239,7 @@ def test_another_run_by_address_is_refused_over_http(known: Known, tmp_path: Pat
     headers = {"X-Forwarded-User": person.name, "Sec-Fetch-Site": "same-origin"}
 
     def post(run: str, **more: str) -> tuple[int, str]:
-        asked = {
+        questions = {
             "output": "..nav.children...filters.children...content.children...page-title.data...version.data"
             "...refresh.style..",
             "outputs": [{"id": name, "property": what} for name, what in
@@ -249,7 +251,7 @@ def test_another_run_by_address_is_refused_over_http(known: Known, tmp_path: Pat
             "state": [{"id": "url", "property": "href", "value": "http://localhost/run"}],
             "changedPropIds": ["url.pathname"],
         }  # fmt: skip
-        answer = client.post("/_dash-update-component", json=asked, headers=headers | more)
+        answer = client.post("/_dash-update-component", json=questions, headers=headers | more)
         return answer.status_code, answer.text
 
     assert "No run of this" not in post(own)[1]

@@ -19,7 +19,7 @@ from app.explorer.drawers import answer_drawer
 from app.explorer.page import pages
 from app.explorer.pages.compare import _lost
 from app.explorer.pages.verdicts import _behind
-from app.explorer.questions import Asked, _linked
+from app.explorer.questions import QuestionSpec, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
 from app.show.answer import Answer
@@ -142,7 +142,7 @@ def test_waste_of_attempts_is_made_once(warehouse: Path, monkeypatch: pytest.Mon
 def test_names_in_the_sentence_that_answers_are_links() -> None:
     rows = pl.DataFrame({"node": ["n1", "n1-a", "train"], "n": [1, 2, 3]})
     answer = Answer("Nodes", rows, {}, headline="Of 3 train nodes n1-a cost most, then n1; n11 and n1.x are others.")
-    parts = _linked(answer, "node", Asked("nodes"), VIEW)
+    parts = _linked(answer, "node", QuestionSpec("nodes"), VIEW)
     links = {each.children: each.href for each in components(parts) if hasattr(each, "href")}
     assert links == {"n1-a": "/node?since=2026-10-01&node=n1-a", "n1": "/node?since=2026-10-01&node=n1"}
     assert [each for each in parts if isinstance(each, str)][-1] == "; n11 and n1.x are others."
@@ -150,18 +150,18 @@ def test_names_in_the_sentence_that_answers_are_links() -> None:
 
 
 def test_only_rows_that_a_sentence_names_get_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    spec: list[int] = []
     real = answer_table.addresses
 
     def counted(rows: pl.DataFrame, *args: object) -> list[str | None] | None:
-        asked.append(rows.height)
+        spec.append(rows.height)
         return real(rows, *args)  # type: ignore[arg-type]  # passed on
 
     monkeypatch.setattr(questions, "addresses", counted)
     rows = pl.DataFrame({"node": [None, "", *(f"n{number}" for number in range(1000))]})
     answer = Answer("Nodes", rows, {}, headline="n7 cost most.")
-    parts = _linked(answer, "node", Asked("nodes"), VIEW)
-    assert asked == [1]
+    parts = _linked(answer, "node", QuestionSpec("nodes"), VIEW)
+    assert spec == [1]
     assert [each for each in parts if isinstance(each, str)] == ["", " cost most."]
 
 
@@ -234,21 +234,21 @@ OF_NODES = Answer("Nodes", ROWS, {"node": ("node", "text"), "what": ("what", "te
     ],
 )
 def test_a_page_of_a_node_never_has_a_row_of_dashes(rows: pl.DataFrame, node: str, expected: str) -> None:
-    asked, view = Asked("anomalies", by="node", about="node"), replace(VIEW, params={"node": node})
+    spec, view = QuestionSpec("anomalies", by="node", about="node"), replace(VIEW, params={"node": node})
     answer, filters = replace(OF_NODES, rows=rows), (("node", node),)
     source = cast("Reader", None)  # nothing is read: rows name their node
     shown = questions.shown_of(source, VIEW.window, answer, by="node", splits=("node",), filters=filters)
-    contents = questions.panel(asked, shown, view)
+    contents = questions.panel(spec, shown, view)
     told = [row["c_what"] for row in table(contents, "ask-anomalies")] if shown.total else words(contents)
     assert expected in told
     assert "filters" not in words(contents)
     assert f"These notes are about all rows, not only those about {node}:" in words(contents)
 
 
-@pytest.mark.parametrize(("asked_of", "of_all"), [((), True), (("user",), False)])
-def test_notes_of_ones_own_answer_are_not_about_all(asked_of: tuple[str, ...], *, of_all: bool) -> None:
-    shown = questions.Shown(OF_NODES, "run", (), total=3, narrowed=True, beside=(), asked_of=asked_of)
-    output = words(questions.panel(Asked("anomalies", by="node"), shown, replace(VIEW, params={"user": "ann"})))
+@pytest.mark.parametrize(("filtered_by", "of_all"), [((), True), (("user",), False)])
+def test_notes_of_ones_own_answer_are_not_about_all(filtered_by: tuple[str, ...], *, of_all: bool) -> None:
+    shown = questions.Shown(OF_NODES, "run", (), total=3, narrowed=True, beside=(), filtered_by=filtered_by)
+    output = words(questions.panel(QuestionSpec("anomalies", by="node"), shown, replace(VIEW, params={"user": "ann"})))
     assert ("These notes are about all rows" in output) == of_all
 
 
@@ -264,8 +264,8 @@ def test_runs_without_checkpoints_are_a_sentence(user: str, ids: list[str], said
 
 
 def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer) -> None:
-    asked = pages()["/nodes"].asked["nodes"]
-    output = words(answer_drawer.drawer(asked, explorer, explorer.view(""), 0, "interruptions")[1])
+    spec = pages()["/nodes"].questions["nodes"]
+    output = words(answer_drawer.drawer(spec, explorer, explorer.view(""), 0, "interruptions")[1])
     assert "availability" in output
     assert not any(each in output for each in (" Value ", "Events, runs or steps", "denominator gpu h"))
 
@@ -278,12 +278,12 @@ def test_a_drawer_calls_a_category_as_the_page_does(monkeypatch: pytest.MonkeyPa
     made = questions.Shown(answer, "cause", (), total=1, narrowed=False, beside=())
     monkeypatch.setattr(answer_drawer, "ask", lambda *_: made)
     data = cast("Any", SimpleNamespace(answers=SimpleNamespace(ask=lambda *_: {})))
-    asked = pages()["/gpu-time"].asked["lost"]
-    drawn = words(answer_drawer.drawer(asked, data, VIEW, 0, "share")[1])
+    spec = pages()["/gpu-time"].questions["lost"]
+    drawn = words(answer_drawer.drawer(spec, data, VIEW, 0, "share")[1])
     assert drawn.count("Idle, work waiting") == 2
     assert "Idle GPUs while eligible work waited" in drawn
     assert not any(each in drawn for each in ("pending_demand", "Assumed cost", "Second order"))
-    assert "“Idle, work waiting” 50 %." in words(questions.panel(asked, made, VIEW))
+    assert "“Idle, work waiting” 50 %." in words(questions.panel(spec, made, VIEW))
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_links_are_made_of_the_rows_shown_only(monkeypatch: pytest.MonkeyPatch) 
         return link(self, path, **params)
 
     monkeypatch.setattr(View, "link", counted)
-    page = json.dumps(runs.layout(runs.listed(rows(), runs.wanted_by(view())), view()), cls=PlotlyJSONEncoder)
+    page = json.dumps(runs.layout(runs.listed(rows(), runs.run_filter_of(view())), view()), cls=PlotlyJSONEncoder)
     assert made.count("/run") == runs.ROWS
     assert f"1 to {runs.ROWS:,} of {COUNT:,}" in page
     assert f"skip={runs.ROWS}" in page
@@ -60,7 +60,7 @@ def test_links_are_made_of_the_rows_shown_only(monkeypatch: pytest.MonkeyPatch) 
 def test_a_filter_finds_a_run_beyond_the_rows_shown() -> None:
     last = str(COUNT - 1)
     page = json.dumps(
-        runs.layout(runs.listed(rows(), runs.wanted_by(view(q=last))), view(q=last)), cls=PlotlyJSONEncoder
+        runs.layout(runs.listed(rows(), runs.run_filter_of(view(q=last))), view(q=last)), cls=PlotlyJSONEncoder
     )
     assert f"id={last}" in page
     assert f"1 of {COUNT:,} runs" in page
@@ -84,7 +84,7 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_stored_list_equals_the_computed_one(computed: Path, params: dict[str, str]) -> None:
     with open_reader(computed) as reader:
         known = reader.query("computed", cluster="tiny").row(0, named=True)
-        window, wanted = Window("tiny", known["since"], known["until"]), runs.wanted_by(view(**params))
+        window, wanted = Window("tiny", known["since"], known["until"]), runs.run_filter_of(view(**params))
         order = runs.order_of(view(**params))
         stored = runs.gather(reader, window, wanted, order)
         answer = runs.listed(runs_of(reader, window, Question()).rows, wanted, order)
@@ -110,7 +110,7 @@ def test_list_is_narrowed_by_what_an_attempt_ran_on(computed: Path) -> None:
                 *(({"gpu_model": model, "scheduler": "slurm"}, 1), ({"gpu_model": model, "scheduler": "other"}, 0)),
                 *(({"gpu_model": "other"}, 0), ({"scheduler": "slurm"}, 1)),
             ):
-                found = runs.gather(reader, window, runs.wanted_by(view(**params)))
+                found = runs.gather(reader, window, runs.run_filter_of(view(**params)))
                 assert (found.matching, found.rows.height) == (found.total * share, found.total * share)
         assert set(found.choices) == set(runs.FILTERS)
 
