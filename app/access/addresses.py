@@ -19,11 +19,11 @@ def is_from(address: str, networks: Iterable[str]) -> bool:
     (True, False)
     """
     try:
-        asked = ipaddress.ip_address(address.partition("%")[0])
+        client = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(asked, "ipv4_mapped", None)
-    return any((mapped or asked) in ipaddress.ip_network(each) for each in networks)
+    mapped = getattr(client, "ipv4_mapped", None)
+    return any((mapped or client) in ipaddress.ip_network(each) for each in networks)
 
 
 def client_of(peer: str, forwarded: str, proxies: Iterable[str]) -> str:
@@ -35,12 +35,12 @@ def client_of(peer: str, forwarded: str, proxies: Iterable[str]) -> str:
     ('192.0.2.9', '127.0.0.1')
     """
     trusted = tuple(proxies)
-    asked = peer
+    client = peer
     for each in reversed([part.strip() for part in forwarded.split(",") if part.strip()]):
-        if not is_from(asked, trusted):
+        if not is_from(client, trusted):
             break
-        asked = each
-    return asked[:64]
+        client = each
+    return client[:64]
 
 
 def same_site(origin: str, host: str, url: str) -> bool:
@@ -51,13 +51,13 @@ def same_site(origin: str, host: str, url: str) -> bool:
     >>> same_site("https://t.example", "10.0.0.1:8050", "https://t.example"), same_site("null", "null", "")
     (True, False)
     """
-    asked = urlsplit(origin)
-    if asked.scheme not in {"http", "https"} or not asked.netloc:
+    site = urlsplit(origin)
+    if site.scheme not in {"http", "https"} or not site.netloc:
         return False
     if url:
         own = urlsplit(url)
-        return (asked.scheme, asked.netloc.lower()) == (own.scheme, own.netloc.lower())
-    return asked.netloc.lower() == host.lower()
+        return (site.scheme, site.netloc.lower()) == (own.scheme, own.netloc.lower())
+    return site.netloc.lower() == host.lower()
 
 
 def own_path(text: str) -> str:

@@ -76,14 +76,14 @@ class AuditLog:
 
     def _append(self, file: Path, line: bytes) -> None:
         if file.exists() and file.stat().st_size + len(line) > self._most:
-            self._begin_anew(file)
+            self._rotate(file)
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.write(opened, line)
         finally:
             os.close(opened)
 
-    def _begin_anew(self, file: Path) -> None:
+    def _rotate(self, file: Path) -> None:
         for number in range(self._files - 1, 0, -1):
             older = file.with_name(f"{file.name}.{number}")
             if older.exists():

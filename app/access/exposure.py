@@ -17,7 +17,7 @@ REMEDY = (
 
 def exposed(settings: Config, host: str) -> str:
     """Why this address should not be listened on; empty where it is this machine's own, or people log in."""
-    if is_loopback(host) or settings.access.asks_who:
+    if is_loopback(host) or settings.access.needs_login:
         return ""
     return (
         f"listening on {host} gives everyone who can reach this machine access to all data: no login is configured "

@@ -72,15 +72,15 @@ class Guard:
 
     def check(self) -> Answer | None:
         """Refuse a request, or let it through with `g.person` and `g.address`."""
-        proxies = self.access.proxies if self.access.asks_who else ()
+        proxies = self.access.proxies if self.access.needs_login else ()
         g.address = client_of(request.remote_addr or "", request.headers.get("X-Forwarded-For", ""), proxies)
-        g.person = UNKNOWN if self.access.asks_who else LOCAL
+        g.person = UNKNOWN if self.access.needs_login else LOCAL
         g.seen = []
         if len(request.query_string) > LONGEST_QUERY:
             return self._refused(414, "address too long", "The address of this request is too long.")
         if request.method not in READ_ONLY and not self._is_our_page():
             return self._refused(403, "cross-site", CROSS_SITE)
-        if not self.access.asks_who or self._reads_metrics():
+        if not self.access.needs_login or self._reads_metrics():
             return None
         person = self._who()
         if person is None:
@@ -95,7 +95,7 @@ class Guard:
         """Write what was seen into the log; keep answers that are for one person out of caches."""
         for action, about in g.get("seen", []):
             self.audit.write(action, g.person, g.address, status=answer.status_code, **about)
-        if self.access.asks_who and not request.path.startswith(("/assets/", "/_dash-component-suites/")):
+        if self.access.needs_login and not request.path.startswith(("/assets/", "/_dash-component-suites/")):
             answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -108,7 +108,7 @@ class Guard:
             return True
         if origin is not None and (self.access.url or fetch_site != "same-origin"):
             return same_site(origin, request.headers.get("Host", ""), self.access.url)
-        return fetch_site == "same-origin" or not self.access.asks_who
+        return fetch_site == "same-origin" or not self.access.needs_login
 
     def _reads_metrics(self) -> bool:
         if not self._metrics_token or request.path.rstrip("/") != METRICS:
@@ -141,8 +141,8 @@ class Guard:
             return None
         wants_page = request.method == "GET" and not request.path.startswith(("/_", "/assets/", METRICS))
         if self.access.login == "oidc" and wants_page:
-            asked = own_path(request.full_path.rstrip("?"))
-            return redirect("/login" if asked == "/" else f"/login?{_next(asked)}")
+            path = own_path(request.full_path.rstrip("?"))
+            return redirect("/login" if path == "/" else f"/login?{_next(path)}")
         return self._refused(401, "no login", "You are not logged in, or the login has ended. Load the page again.")
 
     def _too_often(self, wait: float) -> Answer:

@@ -48,7 +48,7 @@ def protect(application: Flask, access: Access, root: Path) -> Guard:
 
 def _audit_file(access: Access, root: Path) -> Path | None:
     """The configured one; else, where people log in, beside the warehouse directory. A lake has none."""
-    if access.audit_file is not None or not access.asks_who:
+    if access.audit_file is not None or not access.needs_login:
         return access.audit_file
     if address_of(root) is not None:
         raise UsageError(

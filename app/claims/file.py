@@ -49,10 +49,10 @@ def _problem(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     """The mistake, and what is allowed or was probably meant."""
     loc, value = mistake["loc"], mistake["input"]
     if mistake["type"] == "extra_forbidden":
-        return f"no such key; {config_mistakes.meant(loc, _ClaimsFile)}"
+        return f"no such key; {config_mistakes.suggestion(loc, _ClaimsFile)}"
     if loc[-1] == "metric" and isinstance(value, str):
-        meant = did_you_mean(value, CLAIMABLE)
-        return f"there is no metric {value!r}{meant}; there are: {', '.join(CLAIMABLE)}"
+        suggestion = did_you_mean(value, CLAIMABLE)
+        return f"there is no metric {value!r}{suggestion}; there are: {', '.join(CLAIMABLE)}"
     return config_mistakes.problem(mistake, _ClaimsFile)
 
 

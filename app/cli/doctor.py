@@ -106,7 +106,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = max(worst, _access(settings))
     console.echo("\nwhat each source gives (ok: loaded)")
     for source in SOURCES:
-        _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
+        _line("ok" if source.name in loaded else "-", f"{source.title}: {source.purpose}")
     console.echo(
         "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts.\n"
         "It does not record what allocated GPUs did, so goodput and ETTR are bounds.\n"
@@ -293,7 +293,7 @@ def _access(settings: Config) -> int:
     if reason := exposed(settings, host):
         _line("fail", f"{reason} `explore` and `serve` refuse it without --without-login")
         return 2
-    if not access.asks_who:
+    if not access.needs_login:
         _line("ok", f"{host}: this machine only, without a login")
         if settings.serve.names:
             _line("warn", "a proxy passes requests on (serve.names): everyone whom it lets through sees all runs; "
@@ -324,7 +324,7 @@ def _others(exported: Mapping[SourceName, Sequence[str]]) -> None:
             number = len(exported[reader.source])
             _line("ok", f"{about.title}: {number:,} metric{'s' if number > 1 else ''}")
         else:
-            _line("-", f"not exported: {about.title}. {about.gives}")
+            _line("-", f"not exported: {about.title}. {about.purpose}")
 
 
 def _lacking(exported: Set[str], names: Sequence[str]) -> None:

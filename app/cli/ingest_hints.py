@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ingest.store.report import LoadReport
 
-GIVES: Final = {
+USES: Final = {
     "User": "show ... --by user",
     "Account": "show ... --by account",
     "Partition": "show ... --by partition",
@@ -37,8 +37,8 @@ def zone_hint(reports: Sequence[LoadReport], options: argparse.Namespace, source
         return None
     words = [*_again(options, source), "--timezone", local_zone() or "Europe/Berlin"]
     own = "Slurm's" if source == "slurm" else "the log's"
-    whose = f"this machine's zone; replace it if {own} is another" if local_zone() else f"replace the zone by {own}"
-    return f"To type: {shlex.join(words)}   ({whose})"
+    remark = f"this machine's zone; replace it if {own} is another" if local_zone() else f"replace the zone by {own}"
+    return f"To type: {shlex.join(words)}   ({remark})"
 
 
 def cluster_hint(reports: Sequence[LoadReport], options: argparse.Namespace) -> str | None:
@@ -50,8 +50,8 @@ def cluster_hint(reports: Sequence[LoadReport], options: argparse.Namespace) -> 
         return None
     local = not options.timezone and any(map(_local_times, options.files))
     zone = ["--timezone", local_zone() or "Europe/Berlin"] if local else []
-    whose = "this machine's" if local_zone() else "an example"
-    named = f"NAME: Slurm's ClusterName, or any; the zone is {whose}" if local else "NAME: Slurm's ClusterName, or any"
+    source = "this machine's" if local_zone() else "an example"
+    named = f"NAME: Slurm's ClusterName, or any; the zone is {source}" if local else "NAME: Slurm's ClusterName, or any"
     return f"To type: {shlex.join([*_again(options, 'slurm'), '--cluster', 'NAME', *zone])}   ({named})"
 
 
@@ -93,10 +93,10 @@ def column_hint(report: LoadReport) -> str | None:
     present = {name.lower() for name in parsed.columns}
     if "job_id" in present:  # JSON has its own names, and all of them
         return None
-    absent = {name: gives for name, gives in GIVES.items() if name.lower() not in present}
+    absent = {name: use for name, use in USES.items() if name.lower() not in present}
     if not absent:
         return None
-    lacks = ", ".join(f"{name} ({gives})" for name, gives in absent.items())
+    lacks = ", ".join(f"{name} ({use})" for name, use in absent.items())
     return f"{report.origin} lacks {lacks}. Add to the -o of sacct: {','.join(absent)}   (or all: -o ALL)"
 
 

@@ -107,7 +107,7 @@ def next_commands(clusters: Sequence[ClusterOverview]) -> list[tuple[str, str]]:
 
 def _commands(commands: Sequence[tuple[str, str]]) -> str:
     width = max(len(command) for command, _ in commands)
-    return "\n".join(f"  {command:<{width}}  {gives}" for command, gives in commands)
+    return "\n".join(f"  {command:<{width}}  {purpose}" for command, purpose in commands)
 
 
 def _cluster(cluster: ClusterOverview, now: float) -> str:

@@ -135,7 +135,7 @@ class Access(SettingsSection):
         return self
 
     @property
-    def asks_who(self) -> bool:
+    def needs_login(self) -> bool:
         """Whether people log in."""
         return self.login != "none"
 

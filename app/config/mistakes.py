@@ -97,11 +97,11 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
     return None if description is None else ", ".join([description, *filter(None, map(_limit, limits))])
 
 
-def meant(loc: Sequence[str | int], model: type[BaseModel]) -> str:
+def suggestion(loc: Sequence[str | int], model: type[BaseModel]) -> str:
     """Suggestions for an unknown key: the key with a similar spelling, else all keys of its table.
 
     >>> from app.config.settings import Config
-    >>> meant(("slurm", "windw_days"), Config)
+    >>> suggestion(("slurm", "windw_days"), Config)
     'did you mean window_days?'
     """
     *tables, name = loc

@@ -96,27 +96,27 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
     mails = {mail.get("name"): _texts(mail.get("attach", ["pdf"])) for mail in of_kind.get("smtp", [])}
     for report in reports:
         label = f"reports: {report.get('name')!r}"
-        wanted = _texts(report.get("deliver"))
+        deliveries = _texts(report.get("deliver"))
         known = ", ".join(sorted(map(str, names))) or "none"
         found += [
             f"{label} is delivered to {each!r}, which is no target; known: {known}"
-            for each in wanted
+            for each in deliveries
             if each not in names
         ]
         found += _of_whom(label, report)
         found += [
             f"{label} is about no user, but the target {each!r} has {USER} in it: that is for a digest of a user"
-            for each in wanted
+            for each in deliveries
             if each in of_users and not {"user", "users"} & report.keys()
         ]
         forms = _texts(report.get("forms", ["pdf", "json"]))
         found += [
             f"{label} has no form {form!r}, which {each!r} attaches: add it to the report's forms"
-            for each in wanted
+            for each in deliveries
             for form in mails.get(each, ())
             if form not in forms
         ]
-        found += [f"{label} is delivered to {each!r} twice" for each, count in Counter(wanted).items() if count > 1]
+        found += [f"{label} is delivered to {each!r} twice" for each, count in Counter(deliveries).items() if count > 1]
     return found
 
 

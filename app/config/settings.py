@@ -377,7 +377,7 @@ def _describe(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
 
 
 def _hint(setting: str, loc: Sequence[str | int]) -> str:
-    return f"it is called {RENAMED[setting]}" if setting in RENAMED else config_mistakes.meant(loc, Config)
+    return f"it is called {RENAMED[setting]}" if setting in RENAMED else config_mistakes.suggestion(loc, Config)
 
 
 def _shown_value(setting: str, value: object) -> str:

@@ -39,7 +39,7 @@ class Workers(Protocol):
 
 
 def run_tasks(
-    wanted: Iterable[ClusterTask],
+    tasks: Iterable[ClusterTask],
     workers: Workers,
     *,
     report: ReportProgress,
@@ -49,13 +49,13 @@ def run_tasks(
     """Have all tasks run, as many at once as there are slots.
 
     Args:
-        wanted: the tasks, in the order in which they are begun.
+        tasks: the tasks, in the order in which they are begun.
         workers: what runs them.
         report: takes which clusters are being worked at, how many are done, and of how many.
         ended: takes each outcome when it is there.
         patience_s: how long to wait where there is no worker, before the rest is given up.
     """
-    return _TasksUnderWay(deque(wanted), workers, report, ended).run(patience_s)
+    return _TasksUnderWay(deque(tasks), workers, report, ended).run(patience_s)
 
 
 class _TasksUnderWay:
@@ -91,7 +91,7 @@ class _TasksUnderWay:
         return self._outcomes
 
     def _submit(self, task: ClusterTask) -> None:
-        self._tell(task.cluster)
+        self._report_progress(task.cluster)
         try:
             self._running[self._workers.submit(tasks.run, task)] = task
         except FAULTS as error:  # Dask has many for a scheduler that is gone
@@ -119,9 +119,9 @@ class _TasksUnderWay:
     def _end(self, outcome: TaskOutcome) -> None:
         self._outcomes.append(outcome)
         self._ended(outcome)
-        self._tell()
+        self._report_progress()
 
-    def _tell(self, *more: str) -> None:
+    def _report_progress(self, *more: str) -> None:
         names = [*(task.cluster for task in self._running.values()), *more]
         self._report(", ".join(names), len(self._outcomes), self._total)
 

@@ -52,7 +52,7 @@ def read(
         UsageError: there are none that can be read.
     """
     sources = Sources()
-    systems = list(_systems(path, _wanted(path, benchmarks), sources))
+    systems = list(_systems(path, _benchmarks_to_read(path, benchmarks), sources))
     for system, cluster in zip(systems, _clusters(systems), strict=True):
         system.described["dtype"] = dtype or (known if system.benchmark == COMPARED else None)
         sources.facts.setdefault(BENCHMARKS, {})[cluster] = system.benchmark
@@ -76,7 +76,7 @@ def _without_results(path: Path, sources: Sources) -> str:
     return f"{path}: no result of MLPerf Training lies as published: {layout}{found}"
 
 
-def _wanted(path: Path, benchmarks: Sequence[str]) -> set[str]:
+def _benchmarks_to_read(path: Path, benchmarks: Sequence[str]) -> set[str]:
     """The benchmarks that are read.
 
     Raises:
@@ -110,11 +110,11 @@ class _Submitted(NamedTuple):
         return self.group, self.described["gpu_model"], self.described["nodes"] * self.described["gpus_per_node"]
 
 
-def _systems(path: Path, wanted: Collection[str], sources: Sources) -> Iterator[_Submitted]:
+def _systems(path: Path, benchmarks: Collection[str], sources: Sources) -> Iterator[_Submitted]:
     """The systems whose results are read; the others are left out with the reason."""
     for folder in sorted(_result_folders(path)):
         benchmark, system, submitter = folder.name, folder.parent.name, folder.parents[2].name
-        if benchmark not in wanted:
+        if benchmark not in benchmarks:
             sources.left_out.append(f"{submitter}/{system}: {benchmark} (to read it: --benchmark {benchmark})")
             continue
         described = _system(folder.parents[2] / "systems" / f"{system}.json", sources)

@@ -118,7 +118,7 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
 ) -> None:
     names = {*settings.serve.names, *filter(None, [settings.access.host])}
     # A proxy passes on requests of other machines: without a login, anyone could run SELECTs and make corrections.
-    trusted = settings.access.asks_who or (is_loopback(host) and not names)
+    trusted = settings.access.needs_login or (is_loopback(host) and not names)
     answers, claims, configured = AnswerCache(root), WatchedClaims(settings.claims), WatchedConfig(settings)
     application = make_application(
         root, settings, worker, reporter, trusted=trusted, answers=answers, claims=claims, configured=configured

@@ -400,10 +400,10 @@ def _claim(work: Work) -> Object:
         {"request": "gpus", "driver": "gpu.nvidia.com", "pool": "host", "device": f"gpu-{gpu}"}
         for gpu in work.executions[0].places[0][1]
     ]
-    wanted = {"deviceClassName": "gpu.nvidia.com", "count": len(results)}
+    request = {"deviceClassName": "gpu.nvidia.com", "count": len(results)}
     return {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
         "metadata": _metadata(work.namespace, "server-gpus", "ResourceClaim", work.executions[0].submitted),
-        "spec": {"devices": {"requests": [{"name": "gpus", "exactly": wanted}]}},
+        "spec": {"devices": {"requests": [{"name": "gpus", "exactly": request}]}},
         "status": {"allocation": {"devices": {"results": results}}},
     }  # fmt: skip

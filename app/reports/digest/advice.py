@@ -60,7 +60,7 @@ def _checkpoint(row: dict[str, Any]) -> dict[str, Any] | None:
 
 def _waste(row: dict[str, Any]) -> list[dict[str, Any]]:
     amounts = {kind: row[f"gpu_s_{kind}"] or 0.0 for kind in _KINDS}
-    lines = [{"run_id": row["subject"], "says": says, "gpu_seconds": amounts[kind]} for kind, says in _KINDS.items()]
+    lines = [{"run_id": row["subject"], "says": text, "gpu_seconds": amounts[kind]} for kind, text in _KINDS.items()]
     standing = (row["gpu_s_idle"] or 0.0) - amounts["unused_gpus"]
     lines.append({"run_id": row["subject"], "says": _IDLE, "gpu_seconds": standing})
     return [*lines, {"run_id": row["subject"], "says": _LIMIT, "gpu_seconds": row["gpu_s_short_of_limit"] or 0.0}]

@@ -128,8 +128,8 @@ class _Making:
         return name
 
     def _summary(self, document: sla.Document) -> str:
-        whose = "" if self.report.users is None else f"{document['subject']['name']}: "
-        return f"{whose}{summary_of(document)}"
+        prefix = "" if self.report.users is None else f"{document['subject']['name']}: "
+        return f"{prefix}{summary_of(document)}"
 
     def _made(self, key: str, cluster: str, sha256: str | None, summary: str, files: list[str]) -> MadeReport:
         made_at = self.now.isoformat(timespec="seconds")

@@ -38,12 +38,12 @@ def tidy(outbox: Outbox, report: str, *, keep_days: int, now: datetime) -> list[
 
 def _old(outbox: Outbox, report: str, before: datetime) -> Iterator[Path]:
     made = [each for each in outbox.made(report) if each.sha256 is not None]
-    wanted = {each.key for each in outbox.deliveries() if each.outcome != "delivered"}
+    undelivered = {each.key for each in outbox.deliveries() if each.outcome != "delivered"}
     for each in made:
         if each.made_at == made[-1].made_at:  # the newest one, or all users' digests that were made with it
             continue
         folder = outbox.folder_of(each.key)
-        if _made_at(each) < before and each.key not in wanted and folder.is_dir():
+        if _made_at(each) < before and each.key not in undelivered and folder.is_dir():
             yield folder
 
 

@@ -320,10 +320,10 @@ def _shares(r: Document) -> str:
 
 def _sums(r: Document) -> str:
     g = r["gpu_time"]
-    says = "yes, exactly" if g["sums_to_capacity"] else "NO: do not use this report"
+    verdict = "yes, exactly" if g["sums_to_capacity"] else "NO: do not use this report"
     capacity = exact_seconds(g["capacity_gpu_seconds"])
     note = f" {g['capacity_note']}" if g["capacity_note"] else ""
-    return f"Capacity of the inventory: {capacity} GPU-seconds. Sums to capacity: {says}.{note}"
+    return f"Capacity of the inventory: {capacity} GPU-seconds. Sums to capacity: {verdict}.{note}"
 
 
 def _days(r: Document, days: list[str]) -> list[list[tuple[float, str]]]:
@@ -362,8 +362,8 @@ def incident_cost(i: Document) -> str:
 
 def incident_run(e: Document) -> str:
     """The run and attempt of an interruption, and whose it was."""
-    whose = f" ({e['user']})" if e["user"] else ""
-    return f"{e['run_id']}, {e['attempt_no']}{whose}"
+    user = f" ({e['user']})" if e["user"] else ""
+    return f"{e['run_id']}, {e['attempt_no']}{user}"
 
 
 def incident_gpu_hours(e: Document) -> str:
@@ -390,7 +390,7 @@ def _exclusions(r: Document) -> list[str]:
     claims_by_exclusion: dict[str, list[str]] = {}
     for each in r["exclusions"]["declared"]:
         claims_by_exclusion.setdefault(each["says"], []).append(each["claim"])
-    lines = [f"Left out of {', '.join(claims)}: {says}" for says, claims in claims_by_exclusion.items()]
+    lines = [f"Left out of {', '.join(claims)}: {text}" for text, claims in claims_by_exclusion.items()]
     if lines:
         left_out = display(float(r["exclusions"]["gpu_seconds"]), "gpu_h")
         words = f"What is left out of objectives is {left_out} GPU-hours, summed over them"

@@ -79,9 +79,9 @@ def _add_digest(reports: Subparsers) -> None:
     parser = _add(
         reports, "digest", "a digest for a user or a run: GPU-hours held, GPU-hours lost and to what, what to change"
     )
-    whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--user", metavar="NAME", help="of this user's runs")
-    whose.add_argument("--run", dest="of_run", metavar="ID", help="of this run (`trackside show runs` lists them)")
+    subject = parser.add_mutually_exclusive_group(required=True)
+    subject.add_argument("--user", metavar="NAME", help="of this user's runs")
+    subject.add_argument("--run", dest="of_run", metavar="ID", help="of this run (`trackside show runs` lists them)")
     parser.add_argument(
         "--period", required=True, metavar="PERIOD", help="2026-W41 (an ISO week), or as for `report sla`"
     )

@@ -98,7 +98,7 @@ def _answer(options: argparse.Namespace) -> int:
         config=options.config,
     )
     registry.refuse_options(entry, question)
-    rows_as, wanted = RowFormat.of(options), row_options(options)
+    rows_as, row_choice = RowFormat.of(options), row_options(options)
     with open_reader(root) as reader:
         if question.run is not None and not entry.span:
             alone = logged_only(reader, options.cluster, question.run)
@@ -111,14 +111,14 @@ def _answer(options: argparse.Namespace) -> int:
         answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
     if rows_as.form != "table":
-        limited = wanted.limit is not None and not wanted.sort  # the first ones are those of a table
+        limited = row_choice.limit is not None and not row_choice.sort  # the first ones are those of a table
         rows = answer.rows if answer.order is None or not limited else answer.order.sorted(answer.rows)
-        rows = selected(rows, wanted, answer.columns) if wanted.changes else rows
+        rows = selected(rows, row_choice, answer.columns) if row_choice.changes else rows
         rows_as.write(rows, extra=explained and {"explain": explained})
         return 0
     terminal = Terminal.of()
-    lines = answer_lines(answer, shown, terminal, wanted, explained=explained)
-    page("\n".join(lines) + "\n", terminal, wide=wanted.wide)
+    lines = answer_lines(answer, shown, terminal, row_choice, explained=explained)
+    page("\n".join(lines) + "\n", terminal, wide=row_choice.wide)
     return 0
 
 

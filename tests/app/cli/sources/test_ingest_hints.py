@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.cli.ingest_hints import GIVES, local_zone
+from app.cli.ingest_hints import USES, local_zone
 from ingest.slurm.accounting.sacct import USED
 from tests.support.command import trackside
 from tests.support.slurm.dumps import tiny
@@ -89,7 +89,7 @@ def test_a_dump_of_few_columns_gets_hints_which_to_add(tmp_path: Path) -> None:
     load = ("ingest", "slurm", "--warehouse", str(tmp_path / "w"))
     said = trackside(*load, str(few)).stderr
     assert "few.txt lacks User (show ... --by user), Account (show ... --by account)" in said
-    assert f"Add to the -o of sacct: {','.join(GIVES)}   (or all: -o ALL)" in said
+    assert f"Add to the -o of sacct: {','.join(USES)}   (or all: -o ALL)" in said
     most.write_text(SACCT.format(more="|user|account|partition|JobName", values="|u|a|p|n"))
     assert "most.txt lacks ExitCode (the cause of failures)" in trackside(*load, str(most)).stderr
     assert " lacks " not in trackside(*load, str(few), "--quiet").stderr
@@ -107,4 +107,4 @@ def test_a_whole_dump_lacks_nothing(tmp_path: Path) -> None:
 
 
 def test_named_columns_are_columns_that_are_read() -> None:
-    assert {name.lower() for name in GIVES} <= {name.lower() for name in USED}
+    assert {name.lower() for name in USES} <= {name.lower() for name in USED}
