@@ -21,7 +21,7 @@ class IngestSource(NamedTuple):
         counted: tables whose rows `trackside status` counts under this source; None: all of `feeds`.
         files: formats of its files.
         command: the command that requests it live.
-        gives: its use, in a sentence.
+        purpose: its use, in a sentence.
         when_empty: a question to the user where an input has no rows; empty where that needs no check.
         names_cluster: its text names the cluster; else the caller has to pass it.
         snapshot: it is a snapshot of one moment.
@@ -36,7 +36,7 @@ class IngestSource(NamedTuple):
     feeds: tuple[str, ...]
     files: str
     command: str
-    gives: str
+    purpose: str
     when_empty: str = ""
     counted: tuple[str, ...] | None = None
     names_cluster: bool = True

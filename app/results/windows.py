@@ -37,9 +37,9 @@ def as_results(found: pl.DataFrame, window: Window, dimension: str) -> pl.DataFr
     )
 
 
-def seed(*asked: str) -> int:
+def seed(*parts: str) -> int:
     """The same question gets the same resampling, and so the same answer."""
-    return int.from_bytes(hashlib.sha256("\0".join(asked).encode()).digest()[:4], "big")
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:4], "big")
 
 
 def named(window: Window) -> tuple[str, str, str]:

@@ -101,11 +101,11 @@ def gpus_text(contents: RunContents) -> str:
         return f"{texts.count(contents.gpus)} x {model}" if contents.gpus else f"number not logged; {model}"
     rows = components(contents)
     if not contents.started:
-        asked = [row["req_gpus"] for row in rows]
+        requested = [row["req_gpus"] for row in rows]
         nodes = sum(row["req_nodes"] or 0 for row in rows)
-        if None in asked:
+        if None in requested:
             return f"{counted(nodes, 'node')} requested; accounting records no request of GPUs"
-        return f"{texts.count(sum(asked))} requested on {counted(nodes, 'node')}"
+        return f"{texts.count(sum(requested))} requested on {counted(nodes, 'node')}"
     held = [row["n_gpus"] for row in rows]
     total = f"{texts.count(sum(held))}: " if len(held) > 1 and None not in held else ""
     return total + "; ".join(_allocation(row) for row in rows)

@@ -19,7 +19,7 @@ class NextStep:
     """A command, and its purpose."""
 
     command: str
-    gives: str
+    purpose: str
 
 
 def next_steps(contents: RunContents, options: str = "") -> list[NextStep]:
@@ -31,7 +31,7 @@ def next_steps(contents: RunContents, options: str = "") -> list[NextStep]:
     """
     run = shlex.quote(contents.choice.run_id)
     steps = _of_log(run) if contents.choice.logged_only else _of_accounting(contents, run)
-    return [NextStep(_whole(each.command, options), each.gives) for each in list(steps)[:MOST]]
+    return [NextStep(_whole(each.command, options), each.purpose) for each in list(steps)[:MOST]]
 
 
 def _whole(command: str, options: str) -> str:

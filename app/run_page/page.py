@@ -80,12 +80,12 @@ def _next(page: TextPage, steps: Sequence[NextStep]) -> None:
         return
     page.heading("Next")
     wide = max(width(step.command) for step in steps)
-    beside = all(wide + width(step.gives) + _BESIDE <= page.columns for step in steps)
+    beside = all(wide + width(step.purpose) + _BESIDE <= page.columns for step in steps)
     for step in steps:
         if beside:
-            page.add((f"  {step.command:<{wide}}", "strong"), (f"  # {step.gives}", "quiet"))
+            page.add((f"  {step.command:<{wide}}", "strong"), (f"  # {step.purpose}", "quiet"))
         else:
-            page.text(f"# {step.gives}", indent="  # ", first="  ", meaning="quiet")
+            page.text(f"# {step.purpose}", indent="  # ", first="  ", meaning="quiet")
             _command(page, step.command)
 
 

@@ -153,8 +153,8 @@ def advice_text(contents: RunContents, row: Row) -> str:
         return texts.name(row["note"], none=row["advice"])
     high = "no limit" if row["optimal_high_s"] is None else duration(row["optimal_high_s"])
     low = "" if row["optimal_low_s"] is None else f" (95 %: {duration(row['optimal_low_s'])} to {high})"
-    whose = "its own restarts" if contents.choice.logged_only else "the cluster's failures"
-    best = f"best by {whose}: every {duration(row['optimal_s'])}{low}"
+    basis = "its own restarts" if contents.choice.logged_only else "the cluster's failures"
+    best = f"best by {basis}: every {duration(row['optimal_s'])}{low}"
     if row["advice"] not in {"save less often", "save more often"} or row["gain_gpu_s"] is None:
         return f"{best}; {row['advice']}"
     return f"{row['advice']}, {best}; that would have won {texts.hours(row['gain_gpu_s'], word)}"

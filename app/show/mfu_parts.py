@@ -8,7 +8,7 @@ import polars as pl
 
 from app.results.mfu import fleet_row, flop_convention, kept_steps
 from app.show.answer import Answer
-from app.show.selection import conventions_meant, only, runs_meant, several
+from app.show.selection import only, requested_conventions, resolved_runs, several
 from app.show.sentences import percent
 from ingest.counted import counted
 from metrics import frames
@@ -51,13 +51,13 @@ _ABOUT_RESTARTS: Final = "change: of the MFU, over that of the run's start befor
 def by_part(source: Reader, window: Window, question: Question, *, when_empty: str) -> Answer:
     """MFU (and HFU) of each part under one convention: what was requested, else the headline's."""
     by = question.dimension
-    convention = conventions_meant(question.convention)[0] if question.convention else None
+    convention = requested_conventions(question.convention)[0] if question.convention else None
     used = convention or flop_convention(source, window.cluster)
     steps = kept_steps(source, window)
     notes: tuple[str, ...] = ()
     if question.run is not None:
-        meant = runs_meant(source, window, question.run)
-        steps, notes = only(steps, meant), several(question.run, meant)
+        run_ids = resolved_runs(source, window, question.run)
+        steps, notes = only(steps, run_ids), several(question.run, run_ids)
     rows = _rows(_with_part(source, window, steps, by), window, by, used)
     about = (_ABOUT.format(used), *([_ABOUT_RESTARTS] if by == "restart" else []))
     return Answer(

@@ -41,7 +41,7 @@ def _questions_split_by(dimension: str) -> str:
     return f"\nSplit by {dimension} can be: {', '.join(names)}" if names else ""
 
 
-def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
+def resolved_runs(source: Reader, window: Window, text: str) -> list[str]:
     """The runs that a run id or a job id means.
 
     Raises:
@@ -53,7 +53,7 @@ def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
     return run_ids
 
 
-def conventions_meant(requested: str | None) -> tuple[Convention, ...]:
+def requested_conventions(requested: str | None) -> tuple[Convention, ...]:
     """The conventions that were requested: one, or all.
 
     Raises:
@@ -106,9 +106,9 @@ def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[W
     return matching
 
 
-def only(rows: pl.DataFrame, meant: list[str]) -> pl.DataFrame:
+def only(rows: pl.DataFrame, run_ids: list[str]) -> pl.DataFrame:
     """The rows of these runs, in the order in which the runs are given."""
-    order = pl.DataFrame({"run_id": meant}).with_row_index("_order")
+    order = pl.DataFrame({"run_id": run_ids}).with_row_index("_order")
     return rows.join(order, on="run_id", maintain_order="left").sort("_order", maintain_order=True).drop("_order")
 
 
@@ -118,21 +118,23 @@ def requested_runs(
     """The rows of the runs that `--run` means, the newest first, and notes on them; else all rows."""
     if requested is None:
         return rows, ()
-    meant = runs_meant(source, window, requested)
-    return only(rows, meant), several(requested, meant)
+    run_ids = resolved_runs(source, window, requested)
+    return only(rows, run_ids), several(requested, run_ids)
 
 
-def several(requested: str, meant: list[str]) -> tuple[str, ...]:
+def several(requested: str, run_ids: list[str]) -> tuple[str, ...]:
     """A job id or a name means more than one run: which, and how to choose one of them."""
-    if len(meant) < 2:
+    if len(run_ids) < 2:
         return ()
-    named = ", ".join(meant[:MOST_NAMED]) + (f" and {len(meant) - MOST_NAMED:,} more" if meant[MOST_NAMED:] else "")
-    by_job = f"{len(meant):,} runs have a job {requested} (Slurm uses job ids again, and jobs of an array share one)"
-    by_name = f"{requested} is the name of {len(meant):,} runs"
-    many = by_name if all(each.startswith(requested + APART) for each in meant) else by_job
+    named = ", ".join(run_ids[:MOST_NAMED]) + (
+        f" and {len(run_ids) - MOST_NAMED:,} more" if run_ids[MOST_NAMED:] else ""
+    )
+    by_job = f"{len(run_ids):,} runs have a job {requested} (Slurm uses job ids again, and jobs of an array share one)"
+    by_name = f"{requested} is the name of {len(run_ids):,} runs"
+    many = by_name if all(each.startswith(requested + APART) for each in run_ids) else by_job
     return (
         f"{many}, the newest first: {named}.",
-        f"To choose one, give its run id: --run {shlex.quote(meant[0])}",
+        f"To choose one, give its run id: --run {shlex.quote(run_ids[0])}",
     )
 
 

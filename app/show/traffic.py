@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader
 
-WHOSE: Final = ("user", "account", "partition", "run", "attempt")
+OWNERS: Final = ("user", "account", "partition", "run", "attempt")
 _CHECKS: Final = "(node checks)"
 
 
@@ -109,7 +109,7 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
     sampled = not source.query("node_sample_days", cluster=window.cluster).is_empty()
     facts = functools.cache(lambda: known(source, window.cluster, observed=sampled))
     request = _TrafficRequest(source, window, subject, facts, by)
-    rows, key, columns, notes = _by_owner(request) if by in WHOSE else _by_node(request)
+    rows, key, columns, notes = _by_owner(request) if by in OWNERS else _by_node(request)
     heading = {"device": (subject.device, "text"), "n_nodes": ("nodes", "count")}
     if by == "node":
         del heading["n_nodes"]
@@ -153,8 +153,8 @@ def _headline(rows: pl.DataFrame, subject: TrafficSubject, by: str) -> str:
 
 def _by_the_hour(request: _TrafficRequest) -> list[str]:
     days = request.source.query("node_telemetry_days", **request.window.parameters)
-    whose = request.by if request.by in WHOSE else "job"
-    return hourly_notes(days, f"a {whose} came to the node or left it")
+    owner = request.by if request.by in OWNERS else "job"
+    return hourly_notes(days, f"a {owner} came to the node or left it")
 
 
 _Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, str]], tuple[str, ...]]
@@ -210,10 +210,10 @@ def _by_owner(request: _TrafficRequest) -> _Shown:
     rest = rows.filter(pl.col("subject") != _CHECKS)
     if rest.height < rows.height:
         notes = (*notes, "Node checks (config: rules.other_work) are left out; --by node has them.")
-    whose = {"subject": ("job" if by == "attempt" else by, "text")}
+    owner = {"subject": ("job" if by == "attempt" else by, "text")}
     if by == "attempt":
-        whose |= {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}
-    return rest, whose, columns, notes
+        owner |= {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}
+    return rest, owner, columns, notes
 
 
 def _numbered(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
@@ -255,14 +255,14 @@ def _owned(request: _TrafficRequest, owners: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_days(
-    request: _TrafficRequest, ask: Callable[[StoredDays], tuple[pl.DataFrame | None, tuple[str, ...]]]
+    request: _TrafficRequest, answer: Callable[[StoredDays], tuple[pl.DataFrame | None, tuple[str, ...]]]
 ) -> pl.DataFrame | None:
     """The answer from the stored days, and from samples for the rest."""
     source, window = request.source, request.window
     try:
-        found, queries = ask(StoredDays.within(source, window, computed_window(source, window.cluster)))
+        found, queries = answer(StoredDays.within(source, window, computed_window(source, window.cluster)))
     except CorruptWarehouseError:  # samples have the same numbers
-        found, queries = ask(StoredDays(source, window, {}))
+        found, queries = answer(StoredDays(source, window, {}))
     request.read.update(dict.fromkeys(queries))
     return found
 

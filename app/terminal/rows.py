@@ -90,13 +90,13 @@ def column(name: str, rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]
     Raises:
         UsageError: there is none; the message lists all.
     """
-    wanted = name.strip()
-    if name in rows.columns or wanted in rows.columns:
-        return name if name in rows.columns else wanted
-    headed = [key for key, (heading, _) in headings.items() if heading.lower() == wanted.lower()]
+    stripped = name.strip()
+    if name in rows.columns or stripped in rows.columns:
+        return name if name in rows.columns else stripped
+    headed = [key for key, (heading, _) in headings.items() if heading.lower() == stripped.lower()]
     if len(headed) == 1:
         return headed[0]
-    problem = f"several columns are headed {wanted!r}" if headed else f"there is no column {wanted!r}"
+    problem = f"several columns are headed {stripped!r}" if headed else f"there is no column {stripped!r}"
     raise UsageError(f"{problem}; the columns are {', '.join(rows.columns)}")
 
 

@@ -135,7 +135,7 @@ def _in_terminal(table: TextTable, shown: pl.DataFrame, terminal: Terminal, opti
         return _grid(_columns(shown, columns_, exact=False), terminal, limited=False) + _footer(
             _more(table.rows.height - shown.height), terminal
         )
-    empty, constant = ({}, {}) if options.columns else _said_once(table.rows, columns_)
+    empty, constant = ({}, {}) if options.columns else _constant_columns(table.rows, columns_)
     hidden = {} if options.columns else {name: columns_[name] for name in table.explained if name in columns_}
     left = {name: how for name, how in columns_.items() if name not in {*empty, *constant, *hidden}}
     candidates = _columns(shown, left, exact=False)
@@ -181,7 +181,9 @@ def _is_follower(heading: str) -> bool:
     return any(heading == word or heading.startswith(f"{word} ") for word in FOLLOWERS)
 
 
-def _said_once(rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+def _constant_columns(
+    rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Columns without a value, and those with one value in all rows, each in words. The first column stays."""
     empty: dict[str, str] = {}
     constant: dict[str, str] = {}

@@ -18,7 +18,7 @@ SOURCES: Final = (
         schedulers=(SCHEDULER,),
         files="CSV of det resources allocations, or of the master's /resources/allocation/allocations-csv; gzip",
         command="",
-        gives="Slots that each task held, and when. It has no nodes, no reasons and no states.",
+        purpose="Slots that each task held, and when. It has no nodes, no reasons and no states.",
         when_empty="did anything run in the period that was exported?",
         names_cluster=False,
     ),

@@ -15,7 +15,7 @@ SOURCES: Final = (
         feeds=("gpu_samples", "gpu_hours", "health_events", "driver_versions", "gpu_uuids"),
         files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Activity of allocated GPUs, and their XIDs. Without it the use of allocated time is unknown.",
+        purpose="Activity of allocated GPUs, and their XIDs. Without it the use of allocated time is unknown.",
         counted=("gpu_samples", "health_events"),
         skips=_SKIPS,
     ),
@@ -25,7 +25,7 @@ SOURCES: Final = (
         feeds=("gpu_hours",),
         files="Parquet with the columns of gpu_hours",
         command="trackside ingest prometheus hours.parquet",
-        gives="How long GPUs were active in each hour, where raw telemetry is gone.",
+        purpose="How long GPUs were active in each hour, where raw telemetry is gone.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -34,7 +34,7 @@ SOURCES: Final = (
         feeds=("node_samples", "node_hours"),
         files="OpenMetrics text with timestamps, node_exporter's names; Parquet with the columns of node_samples",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Use of CPUs, networks and filesystems, by node, port and mount, and by job.",
+        purpose="Use of CPUs, networks and filesystems, by node, port and mount, and by job.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -43,7 +43,7 @@ SOURCES: Final = (
         feeds=("health_events",),
         files="OpenMetrics text with timestamps; Parquet with the columns of health_events",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions, with the time of each.",
+        purpose="Memory errors, flapping links, throttling, lost mounts, failing node conditions, each with its time.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -52,7 +52,7 @@ SOURCES: Final = (
         feeds=("cluster_samples",),
         files="OpenMetrics text with timestamps; Parquet with the columns of cluster_samples",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Counts by the scheduler itself: a cross-check of accounting.",
+        purpose="Counts by the scheduler itself: a cross-check of accounting.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -61,7 +61,7 @@ SOURCES: Final = (
         feeds=("node_aliases",),
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="The pod and host of each Slurm node, so that telemetry is assigned to its node.",
+        purpose="The pod and host of each Slurm node, so that telemetry is assigned to its node.",
         skips=_SKIPS,
     ),
     IngestSource(
@@ -70,7 +70,7 @@ SOURCES: Final = (
         feeds=("metered_pods", "metered_node_states", "metered_nodes"),
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Pods with GPUs in Kubernetes and states of its nodes, where the objects are not available.",
+        purpose="Pods with GPUs in Kubernetes and states of its nodes, where the objects are not available.",
         skips="readings of other pods",
     ),
 )

@@ -16,7 +16,7 @@ SOURCES: Final = (
             "operations (Parquet); gzip"
         ),
         command="",
-        gives="Which rank, and so which node, computes longer than its peers, or whether it is the shape of the job.",
+        purpose="Which rank, and so which node, computes longer than its peers, or whether it is the shape of the job.",
         skips="lines of other types",
     ),
     IngestSource(
@@ -28,7 +28,7 @@ SOURCES: Final = (
             "PyTorch's NCCL flight recorder, one of each rank; gzip"
         ),
         command="",
-        gives="Which ranks a framework itself listed as the slowest, how often, by how much; in a hang, the last rank.",
+        purpose="Which ranks a framework listed as the slowest, how often, by how much; in a hang, the last rank.",
         names_cluster=False,
     ),
 )

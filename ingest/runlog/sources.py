@@ -16,7 +16,7 @@ SOURCES: Final = (
             "TensorBoard event files; gzip, zstd, tar archives"
         ),
         command="",
-        gives="Which allocated time became training steps that were kept, which was lost, and how fast a step was.",
+        purpose="Which allocated time became training steps that were kept, which was lost, and how fast a step was.",
         skips="lines of other ranks: the step of rank 0 is the step of all",
     ),
 )

@@ -29,8 +29,8 @@ LEAST_BUSY_S: Final = 1800.0
 """An hour counts if its busy samples cover so much of it."""
 
 PLACE: Final = ("node", "gpu", "ts", "interval_s")
-MEANT: Final = ("sm_clock_hz", "power_w", "temperature_c", "pcie_bytes_per_s", "nvlink_bytes_per_s")
-MEASURED: Final = ("tensor_active", *MEANT)
+AVERAGED: Final = ("sm_clock_hz", "power_w", "temperature_c", "pcie_bytes_per_s", "nvlink_bytes_per_s")
+MEASURED: Final = ("tensor_active", *AVERAGED)
 INSTEAD: Final = ("sm_active", "gr_engine_active", "gpu_util")
 """Columns of samples that are read only where some have no tensor activity."""
 
@@ -54,7 +54,7 @@ BUSY_HOURS: Final[frames.Schema] = {
     "node": frames.TEXT,
     "gpu": frames.TEXT,
     "hour": frames.COUNT,
-    **dict.fromkeys(("work", *MEANT), pl.Float32()),
+    **dict.fromkeys(("work", *AVERAGED), pl.Float32()),
 }
 """Means of a GPU over an hour while it was busy; null: unknown. `work` is its tensor activity, else its SM activity."""
 
@@ -62,7 +62,7 @@ BUSY_HOURS: Final[frames.Schema] = {
 HOURS: Final[frames.Schema] = {
     **{name: BUSY_HOURS[name] for name in _KEY},
     "busy_s": frames.NUMBER,
-    **{name: BUSY_HOURS[name] for name in ("work", *MEANT)},
+    **{name: BUSY_HOURS[name] for name in ("work", *AVERAGED)},
 }
 """The same of hours in which a GPU was busy for `busy_s` seconds, however few."""
 
@@ -180,7 +180,7 @@ def hour_means(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         *_KEY,
         "busy_s",
         work=pl.coalesce(mean("tensor_active"), mean("sm_active")),
-        **{name: mean(name) for name in MEANT},
+        **{name: mean(name) for name in AVERAGED},
     )
     return frames.conform(means, HOURS).sort(_KEY)
 

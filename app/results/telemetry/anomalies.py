@@ -75,13 +75,13 @@ def anomalies(source: Reader | Writer, window: Window, run_ids: list[str] | None
     hours = _hours(source, window, run_ids)
     first, last = window.since.date(), days[-1] + DAY
     stored = Stored(hours, first, last, unchanged=_unchanged(source, window)) if run_ids is None else None
-    wanted = {day: span for day in days if (span := _within(day, window, hours.until)) is not None}
+    spans = {day: span for day in days if (span := _within(day, window, hours.until)) is not None}
     try:
-        return _joined(days_tested(hours, days, wanted, stored), hours.held)
+        return _joined(days_tested(hours, days, spans, stored), hours.held)
     except CorruptWarehouseError:
         if stored is None:
             raise
-        return _joined(days_tested(hours, days, wanted, None), hours.held)
+        return _joined(days_tested(hours, days, spans, None), hours.held)
 
 
 def _unchanged(source: Reader | Writer, window: Window) -> bool:
@@ -100,7 +100,7 @@ def _joined(days: Iterator[DayTests], held: pl.DataFrame) -> Anomalies:
     return Anomalies(window.result(), busy, compared, devices, held)
 
 
-_NOTHING_HELD: Final = pl.DataFrame(schema={**frames.ATTEMPT_NODES, "attempt": frames.COUNT, "meant": frames.FLAG})
+_NOTHING_HELD: Final = pl.DataFrame(schema={**frames.ATTEMPT_NODES, "attempt": frames.COUNT, "selected": frames.FLAG})
 
 
 def _hours(source: Reader | Writer, window: Window, run_ids: list[str] | None) -> Hours:
@@ -116,7 +116,7 @@ def held_by(source: RowSource, window: Window, run_ids: list[str] | None = None)
     """What attempts held of nodes in a window and the days before it.
 
     Returns:
-        `frames.ATTEMPT_NODES` with a number of each attempt, and whether it is `meant`: of some runs, or all.
+        `frames.ATTEMPT_NODES` with a number of each attempt, and whether it is `selected`: of some runs, or all.
     """
     key = list(frames.ATTEMPT_KEY)
     since = begin_of(window.since.date()) - 2 * LOOKBACK  # its stored days depend on as many
@@ -124,10 +124,10 @@ def held_by(source: RowSource, window: Window, run_ids: list[str] | None = None)
     rows = source.query("attempt_nodes_in", cluster=window.cluster, since=since, until=until)
     after = pl.col("ended_at").is_null() | (pl.col("ended_at") > frames.instant(since))
     near = frames.conform(rows, frames.ATTEMPT_NODES).filter(after)
-    numbers = near.select(key).unique(maintain_order=True).with_row_index("attempt").with_columns(meant=True)
+    numbers = near.select(key).unique(maintain_order=True).with_row_index("attempt").with_columns(selected=True)
     if run_ids is not None:
         joined = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id").is_in(run_ids))
-        numbers = numbers.drop("meant").join(joined.select(*key, meant=True), on=key, how="left")
+        numbers = numbers.drop("selected").join(joined.select(*key, selected=True), on=key, how="left")
     return near.join(numbers, on=key, how="left", maintain_order="left")
 
 

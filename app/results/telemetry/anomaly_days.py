@@ -79,7 +79,7 @@ class Hours:
         source: the warehouse.
         cluster: the cluster.
         limits: when a sample shows its GPU busy.
-        held: `frames.ATTEMPT_NODES` with a number `attempt`, and whether it is `meant`.
+        held: `frames.ATTEMPT_NODES` with a number `attempt`, and whether it is `selected`.
         until: only whole hours before this moment count.
     """
 
@@ -87,8 +87,8 @@ class Hours:
         self, source: Reader | Writer, cluster: str, limits: Limits, held: pl.DataFrame, until: datetime
     ) -> None:
         self.source, self.cluster, self.limits, self.held, self.until = source, cluster, limits, held, until
-        meant = held.filter("meant").select(pl.col("attempt").cast(frames.COUNT)).unique()
-        self._meant = None if meant.height == held["attempt"].n_unique() else meant
+        selected = held.filter("selected").select(pl.col("attempt").cast(frames.COUNT)).unique()
+        self._selected = None if selected.height == held["attempt"].n_unique() else selected
         self._busy = BusyHours(source, cluster, limits)
 
     def deviations(self, day: date, within: tuple[int, int]) -> tuple[pl.DataFrame, HourCounts]:
@@ -99,7 +99,7 @@ class Hours:
         period: _DayRange = {"cluster": self.cluster, "since": since, "until": until}
         first = number_of(day) * HOURS_A_DAY
         owners = held_hours(self.held, first, first + hours_before(day, self.until))
-        if self._meant is not None and owners.join(self._meant, on="attempt", how="semi").is_empty():
+        if self._selected is not None and owners.join(self._selected, on="attempt", how="semi").is_empty():
             return frames.empty(DEVIATIONS), HourCounts()
         busy = self._owned(self._busy.of_day(since, until), owners)
         devices = self._owned(self.source.query("node_device_hours", **period), owners)
@@ -110,10 +110,10 @@ class Hours:
         return pl.concat([of_gpus, of_nodes]), counts
 
     def _owned(self, hours: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
-        """Hours with their attempts: all hours, or those of the attempts that are meant."""
-        if self._meant is None:
+        """Hours with their attempts: all hours, or those of the attempts that are selected."""
+        if self._selected is None:
             return hours.join(owners, on=["node", "hour"], how="left")
-        return hours.join(owners.join(self._meant, on="attempt", how="semi"), on=["node", "hour"])
+        return hours.join(owners.join(self._selected, on="attempt", how="semi"), on=["node", "hour"])
 
 
 def digests(hours: Hours, first: date, last: date) -> dict[date, str]:
@@ -197,7 +197,7 @@ class Stored:
 def days_tested(
     hours: Hours,
     days: Collection[date],
-    wanted: Mapping[date, tuple[int, int]],
+    spans: Mapping[date, tuple[int, int]],
     stored: Stored | None,
     *,
     anew: Collection[date] = (),
@@ -207,39 +207,39 @@ def days_tested(
     Args:
         hours: of the cluster.
         days: all days with telemetry, from 28 days before the first requested one.
-        wanted: days, each with the hours (since 1970) that are tested.
+        spans: days, each with the hours (since 1970) that are tested.
         stored: what is stored; None: nothing is to be used.
         anew: days of which nothing stored is to be used.
 
     Raises:
         CorruptWarehouseError: what is stored is damaged.
     """
-    kept = _days_to_read(wanted, stored, anew)
-    make = {day for day in wanted if day not in kept}
+    kept = _days_to_read(spans, stored, anew)
+    make = {day for day in spans if day not in kept}
     tested = _before(make, days) - kept - make
     learnt = _before(make | tested, days) - kept - tested - make
     left: deque[tuple[date, Past]] = deque(maxlen=PAST_DAYS)
     needed = _before(make | tested, days)
-    for day in sorted({*wanted, *make, *tested, *learnt, *needed}):
+    for day in sorted({*spans, *make, *tested, *learnt, *needed}):
         if stored is not None and day in kept:
             found = stored.read(day)
         else:
-            found = _day_tests(hours, day, wanted.get(day), left, learnt=day in learnt)
+            found = _day_tests(hours, day, spans.get(day), left, learnt=day in learnt)
         if day in needed:
             left.append((day, Past.of(found.sums)))
-        if day in wanted:
+        if day in spans:
             yield found
 
 
-def _days_to_read(wanted: Mapping[date, tuple[int, int]], stored: Stored | None, anew: Collection[date]) -> set[date]:
+def _days_to_read(spans: Mapping[date, tuple[int, int]], stored: Stored | None, anew: Collection[date]) -> set[date]:
     """Days that are read: all that is stored of the requested ones."""
     if stored is None:
         return set()
-    near = {day - n * DAY for day in wanted for n in range(REACH_DAYS + 1)}
+    near = {day - n * DAY for day in spans for n in range(REACH_DAYS + 1)}
     return {
         day
         for day in near
-        if day in stored and day not in anew and wanted.get(day, stored.within(day)) == stored.within(day)
+        if day in stored and day not in anew and spans.get(day, stored.within(day)) == stored.within(day)
     }
 
 

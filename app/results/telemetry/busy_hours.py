@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from metrics.anomalies.hours import HOUR_US, HOURS, INSTEAD, MEANT, MEASURED, PLACE, busy_hours, hour_means, hour_sums
+from metrics.anomalies.hours import (
+    AVERAGED,
+    HOUR_US,
+    HOURS,
+    INSTEAD,
+    MEASURED,
+    PLACE,
+    busy_hours,
+    hour_means,
+    hour_sums,
+)
 from metrics.frames import conform
 from queries.errors import CorruptWarehouseError
 
@@ -61,10 +71,10 @@ class BusyHours:
         blocks = self._source.sample_blocks("gpu_busy_hours", **period)  # type: ignore[arg-type]  # these are its types
         hour = pl.col("ts").dt.epoch("us") // HOUR_US
         first, last = _hours_since_1970(since, until)
-        wanted = [block.with_columns(hour=hour).filter(pl.col("hour").is_between(first, last, closed="left"))
+        within = [block.with_columns(hour=hour).filter(pl.col("hour").is_between(first, last, closed="left"))
                   for block in blocks]  # fmt: skip
         return conform(
-            pl.concat([pl.LazyFrame(schema=HOURS), *(each.select(*HOURS) for each in wanted)]).collect(), HOURS
+            pl.concat([pl.LazyFrame(schema=HOURS), *(each.select(*HOURS) for each in within)]).collect(), HOURS
         )
 
 
@@ -104,7 +114,7 @@ def needed(block: pl.LazyFrame) -> pl.DataFrame:
     """Columns of a block with values: those that replace tensor activity only where it is unknown."""
     rows = block.select(*PLACE, *MEASURED).collect()
     tensor = rows["tensor_active"]
-    unknown = [name for name in MEANT if rows[name].null_count() == rows.height]
+    unknown = [name for name in AVERAGED if rows[name].null_count() == rows.height]
     if tensor.null_count() == 0 and not tensor.is_nan().any():
         return rows.drop(unknown)
     return rows.drop(unknown).hstack(block.select(INSTEAD).collect())

@@ -21,7 +21,7 @@ from app.config.settings import Config
 from app.results.telemetry import anomalies as results
 from app.results.telemetry.busy_hours import BusyHours
 from app.show.answer import Question
-from app.show.selection import runs_meant
+from app.show.selection import resolved_runs
 from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, columns_of, conform
@@ -277,7 +277,7 @@ def test_no_hour_is_read_of_days_without_the_run(reader: Reader, monkeypatch: py
 
     monkeypatch.setattr(BusyHours, "of_day", noted)
     monkeypatch.setattr(results, "held_by", shortened)
-    assert results.anomalies(reader, WINDOW, runs_meant(reader, WINDOW, "1")).rows.height
+    assert results.anomalies(reader, WINDOW, resolved_runs(reader, WINDOW, "1")).rows.height
     assert read == {BEGIN.date(), (BEGIN + timedelta(days=1)).date()}
 
 

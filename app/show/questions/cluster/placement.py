@@ -114,7 +114,7 @@ def _notes(rows: pl.DataFrame, known_places: pl.DataFrame) -> tuple[str, ...]:
 
 def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
     table = effect_rows(source, window, rows).with_columns(
-        pl.lit("spanning_effect").alias("metric"), says=pl.col("what").replace_strict(_SAYS), reads=_read()
+        pl.lit("spanning_effect").alias("metric"), says=pl.col("what").replace_strict(_TITLES), reads=_read()
     )
     known = rows["least"].count() > 0
     return Answer(
@@ -149,7 +149,7 @@ _COMPARED: Final = (
     "time: n runs that ran on fewer and on more; failures and waiting: n attempts on more than the least."
 )
 
-_SAYS: Final = {
+_TITLES: Final = {
     "step_time": "step time (ratio)",
     "failures": "failures per GPU-day (ratio)",
     "waiting": "waited longer by (s)",

@@ -12,7 +12,7 @@ from app.results.telemetry.anomalies import Anomalies, node_anomalies
 from app.results.telemetry.anomalies import anomalies as scanned
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.selection import runs_meant
+from app.show.selection import resolved_runs
 from app.show.sentences import percent
 from app.show.telemetry import none_left
 from ingest.counted import counted
@@ -48,7 +48,7 @@ _ABOUT: Final = (
 )
 def anomalies(source: Reader, window: Window, question: Question) -> Answer:
     """What deviates: by node, by GPU, or by signal."""
-    run_ids = None if question.run is None else runs_meant(source, window, question.run)
+    run_ids = None if question.run is None else resolved_runs(source, window, question.run)
     found = scanned(source, window, run_ids)
     if question.dimension == "gpu":
         return _by_gpu(source, window, found)

@@ -25,7 +25,7 @@ from app.results.source import CachedSource
 from app.results.stored import stored_rows
 from app.show.answer import MOST_HELD, Answer, Brief, Details, Question
 from app.show.registry import question
-from app.show.selection import only, runs_meant, several
+from app.show.selection import only, resolved_runs, several
 from app.show.sentences import bounded, no_interval, percent, row_of
 from ingest.counted import counted
 from metrics.ettr import ettr as measured
@@ -314,13 +314,13 @@ _CLASSES = {
 
 
 def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
-    meant = runs_meant(source, window, run)
-    rows_of_run = only(ettr_run_rows(source, window), meant)
+    run_ids = resolved_runs(source, window, run)
+    rows_of_run = only(ettr_run_rows(source, window), run_ids)
     if rows_of_run.is_empty():
         raise UsageError(f"{window.cluster}: run {run!r} held no GPUs in this window; take a longer one (--since)")
     timelines = {run_id: _intervals(source, window, run_id) for run_id in rows_of_run["run_id"]}
     if by != "run":
-        return _spent(rows_of_run, timelines, by, several(run, meant))
+        return _spent(rows_of_run, timelines, by, several(run, run_ids))
     rows = _with_expected(rows_of_run, source, window)
     one = rows.height == 1
     arithmetic = _arithmetic(rows.row(0, named=True), next(iter(timelines.values()))) if one else ()
@@ -330,7 +330,7 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
         _COLUMNS,
         _RUN_METRICS,
         (*_QUERIES, "run_ledger"),
-        (*several(run, meant), *_not_counted(source, window, rows), *arithmetic),
+        (*several(run, run_ids), *_not_counted(source, window, rows), *arithmetic),
         parts=_PARTS,
         headline=_headline_of_run(rows.row(0, named=True)),
         ranked=_RANKS,

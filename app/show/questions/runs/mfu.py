@@ -18,7 +18,7 @@ from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.mfu_parts import PARTS, by_part
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
-from app.show.selection import conventions_meant, only, requested_runs, runs_meant, several
+from app.show.selection import only, requested_conventions, requested_runs, resolved_runs, several
 from app.show.sentences import percent, row_of
 from ingest.counted import counted
 from metrics.mfu.flops import MEASURES
@@ -50,7 +50,7 @@ _QUERIES: Final = ("steps", "run_sessions", "run_events")
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and telemetry's estimate."""
     by = question.dimension
-    conventions = conventions_meant(question.convention)
+    conventions = requested_conventions(question.convention)
     if by in {"proxy", "estimate"}:
         return (proxies if by == "proxy" else estimates)(source, window, question)
     if by == "step":
@@ -168,8 +168,8 @@ def _by_step(source: Reader, window: Window, question: Question, conventions: Co
     steps = step_mfu_rows(source, window, convention)
     notes: tuple[str, ...] = ()
     if question.run is not None:
-        meant = runs_meant(source, window, question.run)
-        steps, notes = only(steps, meant), several(question.run, meant)
+        run_ids = resolved_runs(source, window, question.run)
+        steps, notes = only(steps, run_ids), several(question.run, run_ids)
     rows = steps.select(
         "cluster", "run_id", "step", "ts", "tokens", pl.col("wall_s").alias("seconds"), "n_gpus", "flop", "peak_flop",
         "mfu", pl.lit(convention).alias("convention"), "peak_dtype", "implausible",
@@ -202,7 +202,7 @@ def _by_gpu(source: Reader, window: Window, question: Question, conventions: tup
     """By kind of GPU and data type of the products."""
     steps = kept_steps(source, window)
     if question.run is not None:
-        steps = only(steps, runs_meant(source, window, question.run))
+        steps = only(steps, resolved_runs(source, window, question.run))
     rows = []
     for (model, dtype), some in steps.group_by("gpu_model", "dtype", maintain_order=True):
         gpu = gpu_of(None if model is None else str(model))

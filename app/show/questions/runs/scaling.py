@@ -9,7 +9,7 @@ import polars as pl
 from app.results.steps.scaling import reference_results, scaling_runs, speeds_by_day, what_changed
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.selection import conventions_meant
+from app.show.selection import requested_conventions
 from app.show.sentences import percent
 from ingest.counted import counted
 from metrics.mfu.remark import beyond_peak
@@ -55,7 +55,7 @@ def scaling(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _by_size(source: Reader, window: Window, requested: str | None) -> Answer:
-    convention = conventions_meant(requested)[0] if requested else None
+    convention = requested_conventions(requested)[0] if requested else None
     rows = scaling_table(scaling_runs(source, window, convention=convention))
     return Answer(
         "Scaling: each recipe by number of GPUs and global batch",

@@ -184,7 +184,7 @@ def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
     """The shown rows: quantities that samples cover less than half of the time are left out."""
     half = _total(rows, "observed_s") / 2
     means = {name: (_MEANS_SHOWN[name], "ratio") for name in MEANS if _total(rows, f"{name}_s") > half or not half}
-    whose = {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}
+    owner = {"submitted_at": ("submitted", "time"), "user": ("user", "text"), "name": ("name", "text")}
     unclear = {"unattributed_s": ("unattributed GPU-h", "gpu_h")} if _total(rows, "unattributed_s") else {}
     power = (
         {"power_w": ("W per GPU", "number"), "energy_kwh": ("kWh", "number")}
@@ -197,7 +197,7 @@ def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
     return {
         "subject": ("job" if by == "attempt" else by, "text"),
         **evidence,
-        **(whose if by == "attempt" else {}),
+        **(owner if by == "attempt" else {}),
         "allocated_s": ("allocated GPU-h", "gpu_h"),
         "coverage": ("seen", "ratio"),
         "idle_s": ("idle GPU-h", "gpu_h"),
