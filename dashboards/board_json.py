@@ -80,7 +80,7 @@ def source_of(board: Json) -> Json:
     return SOURCES.get(str(types[0]) if types else "", SOURCES["prometheus"])
 
 
-def asks_sql(board: Json) -> bool:
+def queries_sql(board: Json) -> bool:
     """Whether the board queries DuckDB."""
     return source_of(board) == DUCKDB
 
@@ -92,7 +92,7 @@ def is_query(variable: Json) -> bool:
 
 def queries_of(board: Json) -> Iterator[tuple[str, str]]:
     """Pairs of place and PromQL of a board's panels and annotations."""
-    for panel in [] if asks_sql(board) else panels(board):
+    for panel in [] if queries_sql(board) else panels(board):
         yield from ((title_of(panel), str(target.get("expr", ""))) for target in panel.get("targets", ()))
     yield from (
         (name_of_annotation(each), str(each.get("expr", ""))) for each in annotations_of(board) if "expr" in each

@@ -426,8 +426,8 @@ def _threshold(raw: Json) -> Json:
 
 def _target(raw: Json, ref: str, source: Json) -> Json:
     if "rawSql" in raw:
-        asked = {"rawSql": raw["rawSql"], "rawQuery": True, "format": FORMATS[raw["format"]]}
-        return {"datasource": source, "editorMode": "code", "refId": raw["refId"] or ref} | asked
+        query = {"rawSql": raw["rawSql"], "rawQuery": True, "format": FORMATS[raw["format"]]}
+        return {"datasource": source, "editorMode": "code", "refId": raw["refId"] or ref} | query
     at_once = bool(raw["instant"])
     fields: Json = {
         "datasource": source,

@@ -110,10 +110,10 @@ def of_table(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape)
 
 def differing(there: Iterable[Unit], here: Iterable[Unit]) -> list[Unit]:
     """The units that are to be brought here: as they are there, with no rows where there are none."""
-    wanted = {unit.key: unit for unit in there}
+    current = {unit.key: unit for unit in there}
     stored = {unit.key: unit for unit in here}
-    changed = [unit for key, unit in wanted.items() if stored.get(key) != unit]
-    return changed + [Unit(*key, 0, "") for key in stored if key not in wanted]
+    changed = [unit for key, unit in current.items() if stored.get(key) != unit]
+    return changed + [Unit(*key, 0, "") for key in stored if key not in current]
 
 
 def mark(connection: duckdb.DuckDBPyConnection, changed: Sequence[Unit]) -> None:

@@ -147,9 +147,9 @@ _WHO: Final = 'user=~"$user", account=~"$account"'
 
 def _waste() -> list[Any]:
     waste, held = exported("waste_gpu_seconds", but=_WHO), exported("held_gpu_seconds", but=_WHO)
-    whose = "cluster, account, user"
+    by = "cluster, account, user"
     of_kind = {
-        kind: f"max by ({whose}) ({exported('waste_gpu_seconds', but=_WHO, kind=name)}) / on ({whose}) {held}"
+        kind: f"max by ({by}) ({exported('waste_gpu_seconds', but=_WHO, kind=name)}) / on ({by}) {held}"
         for kind, name in {
             "idle": "idle",
             "never stepped": "never_stepped",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from dashboards.board_json import (
     annotations_of,
-    asks_sql,
     interpolated,
     is_query,
     panels,
     queries_of,
+    queries_sql,
     statements_of,
     texts_in,
     title_of,
@@ -51,7 +51,7 @@ def targets(board: Json) -> Problems:
             yield title_of(each), "no query"
         if len(set(letters)) != len(letters) or not all(letters):
             yield title_of(each), f"its queries are called {letters}"
-        for target in () if asks_sql(board) else each.get("targets", ()):
+        for target in () if queries_sql(board) else each.get("targets", ()):
             if bool(target.get("instant")) == bool(target.get("range")):
                 yield title_of(each), f"query {target.get('refId')} is not either instant or over a range"
             if target.get("format") == "table" and not target.get("instant"):
@@ -77,7 +77,7 @@ def variables(board: Json) -> Problems:
     for name, each in own.items():
         if is_query(each) and each.get("refresh") != 2:
             yield "variables", f"${name} does not refresh when the time range changes"
-        if each.get("includeAll") and not each.get("allValue") and not asks_sql(board):
+        if each.get("includeAll") and not each.get("allValue") and not queries_sql(board):
             yield "variables", f"${name} offers All without an allValue"
 
 
@@ -88,7 +88,7 @@ def exported_metrics(board: Json, *, others: bool = False) -> Problems:
         board: the board.
         others: whether it may query series that are not Trackside's; these are not checked.
     """
-    if asks_sql(board):
+    if queries_sql(board):
         return
     for each in board["templating"]["list"]:
         if is_query(each) and not (others and not only_ours(str(each.get("query", "")))):
@@ -175,7 +175,7 @@ _WITH = re.compile(r"\b(\w+)\s+AS\s*\(", re.IGNORECASE)
 
 def bound_sql(board: Json) -> Problems:
     """SQL reads published tables alone, and takes variables in as Grafana quotes them: no text of a person's is SQL."""
-    if not asks_sql(board):
+    if not queries_sql(board):
         return
     for name, each in ((each.get("name"), each) for each in board["templating"]["list"]):
         if is_query(each) and each.get("allValue"):

@@ -36,19 +36,19 @@ class Member(NamedTuple):
 
 
 @contextmanager
-def unpacked(names: Iterable[str], is_wanted: Callable[[str, str], bool]) -> Iterator[list[Member]]:
+def unpacked(names: Iterable[str], is_selected: Callable[[str, str], bool]) -> Iterator[list[Member]]:
     """Files, and instead of each archive its requested files; unpacked ones exist within the context.
 
     Of an archive that is cut or damaged those before the damage are returned, and itself with the error.
 
     Args:
         names: of files; files other than tar archives are passed on.
-        is_wanted: whether the file at a path, with its name, is an input.
+        is_selected: whether the file at a path, with its name, is an input.
     """
     with TemporaryDirectory(prefix="trackside-") as folder:
         place = Path(folder)
         yield [
-            one for name in names for one in (_members(name, place, is_wanted) if _is_archive(name) else _plain(name))
+            one for name in names for one in (_members(name, place, is_selected) if _is_archive(name) else _plain(name))
         ]
 
 
@@ -72,7 +72,7 @@ def _is_archive(name: str) -> bool:
         return False
 
 
-def _members(name: str, folder: Path, is_wanted: Callable[[str, str], bool]) -> list[Member]:
+def _members(name: str, folder: Path, is_selected: Callable[[str, str], bool]) -> list[Member]:
     found: list[Member] = []
     try:
         for member, content in _files(name):
@@ -81,7 +81,7 @@ def _members(name: str, folder: Path, is_wanted: Callable[[str, str], bool]) -> 
                 while piece := content.read(_PIECE):
                     file.write(piece)
             shown = as_text(f"{name}/{member.name}")
-            if is_wanted(str(path), shown):
+            if is_selected(str(path), shown):
                 found.append(Member(str(path), shown))
             else:
                 path.unlink()

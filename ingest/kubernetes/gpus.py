@@ -112,8 +112,8 @@ def gpus_of(resources: Mapping[str, str | float]) -> Decimal | None:
 
 
 def _sum(containers: Iterable[Container]) -> Decimal | None:
-    asked = [one.resources for one in containers if one.resources]
-    each = [gpus_of({**(one.requests or {}), **(one.limits or {})}) for one in asked]
+    requested = [one.resources for one in containers if one.resources]
+    each = [gpus_of({**(one.requests or {}), **(one.limits or {})}) for one in requested]
     return sum((one for one in each if one is not None), Decimal(0)) if None not in each else None
 
 

@@ -134,7 +134,7 @@ def condition_rows(node: KubernetesNode, *, cluster: str) -> list[dict[str, Any]
     conditions = node.status.conditions or ()
     ready = [one for one in conditions if one.type == READY]
     rows = [(READY, one.holds, one.lastTransitionTime, None if one.holds else one.reason) for one in ready]
-    others = [one for one in conditions if one.type and one.type != READY and _is_told(one)]
+    others = [one for one in conditions if one.type and one.type != READY and _is_active(one)]
     rows += [(one.type, one.holds, one.lastTransitionTime, _words(one)) for one in others]
     if node.spec.unschedulable:
         taints = node.spec.taints or ()
@@ -144,7 +144,7 @@ def condition_rows(node: KubernetesNode, *, cluster: str) -> list[dict[str, Any]
     return [{"cluster": cluster, "node": node.metadata.name, **dict(zip(names, row, strict=True))} for row in rows]
 
 
-def _is_told(condition: NodeCondition) -> bool:
+def _is_active(condition: NodeCondition) -> bool:
     """Whether a condition reports a fault, or work in progress. One with status Unknown reports nothing."""
     is_well = WELL.search(condition.type) is not None
     return condition.type not in BUSY and condition.status == ("False" if is_well else "True")

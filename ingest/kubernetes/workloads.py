@@ -95,8 +95,8 @@ def _with_places_by_order(rows: pl.DataFrame) -> pl.DataFrame:
     one instance that follow each other are a machine that moved, not one that booted.
     """
     order = pl.col("created_at").rank("ordinal").over("cluster", "owner_uid").cast(pl.String)
-    made_anew = pl.col("owner_kind").is_in([RAY_CLUSTER, INSTANCE]).fill_null(value=False)
-    return rows.sort("name").with_columns(slot=pl.when(made_anew).then(order).otherwise("slot"))
+    replaced = pl.col("owner_kind").is_in([RAY_CLUSTER, INSTANCE]).fill_null(value=False)
+    return rows.sort("name").with_columns(slot=pl.when(replaced).then(order).otherwise("slot"))
 
 
 def _climbed(rows: pl.DataFrame, above: pl.DataFrame) -> pl.DataFrame:

@@ -80,8 +80,8 @@ class CutRecords(CutLines):
 
 def cut_lines(writer: Writer, origins: Sequence[str]) -> Mapping[str, list[str]]:
     """The lines of logs that were stored as cut, by the log; logs without any are not in it."""
-    asked = pl.DataFrame({"origin": origins}, schema={"origin": pl.String}).with_columns(
+    requested = pl.DataFrame({"origin": origins}, schema={"origin": pl.String}).with_columns(
         source=pl.lit("runlog"), reason=pl.lit(CUT)
     )
-    cut = writer.matching("rejects", asked, keys=asked.columns)
+    cut = writer.matching("rejects", requested, keys=requested.columns)
     return dict(cut.group_by("origin").agg(pl.col("raw").unique().sort()).iter_rows())

@@ -140,8 +140,8 @@ def _reading(version: bytes, cluster: str, logs: LogRequest) -> str:
 def _read_before(writer: Writer, files: Mapping[str, Stamp], reading: str) -> dict[str, list[LoadReport]]:
     """The files that need not be read again, each with the reports of its logs that could not be used."""
     names = {as_text(name): name for name in files}
-    wanted = pl.DataFrame({"source": SOURCES[0].name, "origin": list(names)}, schema_overrides={"origin": pl.String})
-    rows = writer.matching("read_files", wanted, keys=wanted.columns).iter_rows(named=True)
+    requested = pl.DataFrame({"source": SOURCES[0].name, "origin": list(names)}, schema_overrides={"origin": pl.String})
+    rows = writer.matching("read_files", requested, keys=requested.columns).iter_rows(named=True)
     return {
         names[row["origin"]]: _reports(row["refused"])
         for row in rows

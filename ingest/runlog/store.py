@@ -108,7 +108,7 @@ def ingest_files(
         log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, findings=Findings())
         return ReadLog(log, CutLines(()), from_file(name), digest.hexdigest())
 
-    def is_wanted(path: str, name: str) -> bool:
+    def is_selected(path: str, name: str) -> bool:
         reason = why_no_log(path, name, request.formats)
         if reason is not None:
             passed_over.add(name, reason)
@@ -116,7 +116,7 @@ def ingest_files(
 
     passed_over = PassedOver()
     below = logs_below([name for name in files if not is_live(name)], request.formats, passed_over)
-    with unpacked(below, is_wanted) as members:
+    with unpacked(below, is_selected) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         found = newest_states(members, files, passed_over)
         named_files = {member.shown: member for member in (*found, *on_servers)}

@@ -125,9 +125,9 @@ def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime, *, again:
 
 def _loaded_before(writer: Writer, logs: dict[str, ReadLog]) -> dict[str, ReadLog]:
     """The logs of which the same bytes were loaded before, or are those of a log before it."""
-    asked = pl.DataFrame({"digest": [log.digest for log in logs.values()]}, schema={"digest": pl.String})
-    asked = asked.with_columns(source=pl.lit(SOURCES[0].name))
-    known = set(writer.matching("loads", asked, keys=asked.columns)["digest"])
+    digests = pl.DataFrame({"digest": [log.digest for log in logs.values()]}, schema={"digest": pl.String})
+    digests = digests.with_columns(source=pl.lit(SOURCES[0].name))
+    known = set(writer.matching("loads", digests, keys=digests.columns)["digest"])
     again = {}
     for name, log in logs.items():
         if log.digest in known:

@@ -164,8 +164,8 @@ def _looked(pairs: pl.DataFrame, lanes: pl.DataFrame, pods_listed_at: datetime |
 
 
 def _terminating(spans: pl.DataFrame) -> pl.DataFrame:
-    asked = spans.filter(pl.col("terminating_at").is_not_null())
-    return asked.select("lane", pl.col("terminating_at").dt.epoch("us").alias("started"), "ended", going=_ONE)
+    terminating = spans.filter(pl.col("terminating_at").is_not_null())
+    return terminating.select("lane", pl.col("terminating_at").dt.epoch("us").alias("started"), "ended", going=_ONE)
 
 
 def _both(lanes: pl.DataFrame, slurm_known: pl.DataFrame, first: int, last: int) -> pl.DataFrame:

@@ -99,7 +99,7 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
     same_run = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in _RUN)
     before = pl.when(same_run).then(pl.col("ended_at").shift(1))
     requested_again = pl.coalesce("eligible_at", "submitted_at")
-    wanted_to_run = pl.col("eligible_at").is_not_null() | pl.col("started_at").is_not_null()
+    was_eligible = pl.col("eligible_at").is_not_null() | pl.col("started_at").is_not_null()
     begin = (
         pl.when(pl.col("joined_by").is_in(ACROSS_JOBS) & before.is_not_null())
         .then(pl.max_horizontal(before, requested_again))
@@ -111,7 +111,7 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
             "attempt_no",
             initial=pl.col("attempt_no") == 1,
             milli_gpus="requested_milli_gpus",
-            started_at=pl.when(wanted_to_run).then(begin),
+            started_at=pl.when(was_eligible).then(begin),
             ended_at=pl.coalesce("started_at", "ended_at", frames.instant(until)),
         )
         .filter(pl.col("started_at") < pl.col("ended_at"))

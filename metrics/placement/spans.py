@@ -106,21 +106,21 @@ def spans(
         pl.col("gpus").sum().alias("held_gpus"),
     )
     begun = attempts.filter(pl.col("started_at").is_not_null()).with_columns(at=pl.col("started_at").dt.epoch("us"))
-    wanted = (
+    starts = (
         begun.filter((pl.col("at") >= first) & (pl.col("at") < last))
         .join(shape.filter(pl.col("held_nodes") > 1), on=_KEY)
         .sort("at", *_KEY)
         .with_row_index("query")
     )
-    placed = wanted if places.height else wanted.clear()  # else the place of every node is unknown
+    placed = starts if places.height else starts.clear()  # else the place of every node is unknown
     own = (
         placed.select("query", "at", *_KEY).join(held, on=_KEY).unique(["query", "home"]).select("query", "at", "home")
     )
     standing = cluster.standing(own)
     known = standing.group_by("query").agg(pl.col("place").is_not_null().all().alias("known"), pl.col("assumed").any())
-    counted = cluster.counted(wanted.join(known, on="query").filter("known"), standing)
+    counted = cluster.counted(starts.join(known, on="query").filter("known"), standing)
     over = pl.coalesce("ended_at", frames.instant(until)).clip(upper_bound=until)
-    rows = wanted.join(counted, on="query", how="left").join(known, on="query", how="left").sort("query")
+    rows = starts.join(counted, on="query", how="left").join(known, on="query", how="left").sort("query")
     return frames.conform(
         rows.with_columns(
             assumed=pl.col("assumed").fill_null(value=False),
@@ -236,12 +236,12 @@ class NodePlaces:
         ).drop("ended")
         return now.with_columns(assumed=(pl.col("reported") > pl.col("at")).fill_null(value=False))
 
-    def counted(self, wanted: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
+    def counted(self, starts: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
         """`query` with `SPANS`' counts of groups, for attempts with all of their places known."""
-        own = standing.join(wanted.select("query", "cluster", "partition", "each"), on="query")
+        own = standing.join(starts.select("query", "cluster", "partition", "each"), on="query")
         level_of = {level: dict(zip(*self._places.select("place", level), strict=True)) for level in LEVELS}
         parts = [pl.DataFrame(schema=dict.fromkeys(_COUNTED, pl.Int64))]
-        for (cluster, partition, each), queries in wanted.group_by(
+        for (cluster, partition, each), queries in starts.group_by(
             ["cluster", "partition", "each"], maintain_order=True
         ):
             theirs = own.join(queries.select("query"), on="query", how="semi")

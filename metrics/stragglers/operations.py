@@ -164,14 +164,14 @@ def _template(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _complete_steps(rows: pl.DataFrame, template: pl.DataFrame) -> pl.DataFrame:
-    wanted = template.height * rows["dp_rank"].n_unique()
+    n_expected = template.height * rows["dp_rank"].n_unique()
     timed = pl.col("started_s").is_finite() & pl.col("duration_s").is_finite() & (pl.col("duration_s") >= 0)
     matching = rows.filter(timed).join(template, on=_KEY, how="semi").unique([*_KEY, "step", "dp_rank"])
     return (
         rows.group_by("step")
         .len("rows")
         .join(matching.group_by("step").len("matching"), on="step")
-        .filter((pl.col("rows") == wanted) & (pl.col("matching") == wanted))
+        .filter((pl.col("rows") == n_expected) & (pl.col("matching") == n_expected))
         .select("step")
         .sort("step")
     )

@@ -56,18 +56,19 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
 
 def _no_cause() -> pl.Expr:
     """Reason where no rank is slow, with the limits of that for the network and the hosts."""
-    nobody = "no rank computes longer than its peers by what matters"
+    none_slow = "no rank computes longer than its peers by what matters"
     share = pl.col("network_share")
     return (
         pl.when(share.is_null())
-        .then(pl.lit(f"{nobody}; waiting is not recorded, so slow links and hosts would not be seen"))
+        .then(pl.lit(f"{none_slow}; waiting is not recorded, so slow links and hosts would not be seen"))
         .when(share >= STRAGGLING - 1)
         .then(
             pl.format(
-                f"{nobody}; a link slow throughout costs at most {{}} % (all waiting)", _whole_percent("network_share")
+                f"{none_slow}; a link slow throughout costs at most {{}} % (all waiting)",
+                _whole_percent("network_share"),
             )
         )
-        .otherwise(pl.lit(nobody))
+        .otherwise(pl.lit(none_slow))
     )
 
 

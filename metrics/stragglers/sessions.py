@@ -234,11 +234,11 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("job_shape"))
         .otherwise(pl.lit("unknown"))
     )
-    nobody = pl.col("cause").is_in(["none", "unknown"]) & (n_slow == 0) & ~pl.col("block").fill_null(value=False)
+    no_rank = pl.col("cause").is_in(["none", "unknown"]) & (n_slow == 0) & ~pl.col("block").fill_null(value=False)
     return (
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
-        .with_columns(beside=pl.when(nobody).then(_beside()))
+        .with_columns(beside=pl.when(no_rank).then(_beside()))
         .with_columns(cause=pl.coalesce(pl.col("beside").replace_strict(_CAUSE_OF, default=None), "cause"))
         .with_columns(cause=pl.when(_unsure_of_network()).then(pl.lit("unknown")).otherwise("cause"))
         .with_columns(

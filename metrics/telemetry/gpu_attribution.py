@@ -106,16 +106,16 @@ def day_activities(
 
 def day_activity(day: SampleGrid, held: Holders, reading: SampledMetric, *, by_gpu: bool = False) -> GpuDay:
     """Attribute the samples of one day; see `day_activities`."""
-    whose = ownership(day, held, *day.reach(reading))
-    separate = np.full(whose.nodes.height, by_gpu)
-    separate[whose.segments.filter(pl.col("kind") == CHOSEN)["place"].to_numpy()] = True
-    sums = Integrals(_without_torn(grid(day, whose.place, separate, reading), held, reading))
-    own = _chosen(_summed(whose.segments.filter(pl.col("kind") != UNCLEAR), sums), reading)
-    shared = _shared(whose, sums)
+    owners = ownership(day, held, *day.reach(reading))
+    separate = np.full(owners.nodes.height, by_gpu)
+    separate[owners.segments.filter(pl.col("kind") == CHOSEN)["place"].to_numpy()] = True
+    sums = Integrals(_without_torn(grid(day, owners.place, separate, reading), held, reading))
+    own = _chosen(_summed(owners.segments.filter(pl.col("kind") != UNCLEAR), sums), reading)
+    shared = _shared(owners, sums)
     return GpuDay(
         _of_attempts(own, shared, reading),
         _of_users(own, held, reading),
-        _of_nodes(own, shared, sums, whose.nodes, held),
+        _of_nodes(own, shared, sums, owners.nodes, held),
         _of_gpus(own, sums.grid, day, reading) if by_gpu else None,
     )
 
@@ -180,13 +180,13 @@ def _chosen(summed: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
     return pl.concat([summed.filter(pl.col("kind") != CHOSEN), own.drop("rank")])
 
 
-def _shared(whose: Ownership, sums: Integrals) -> pl.DataFrame:
+def _shared(owners: Ownership, sums: Integrals) -> pl.DataFrame:
     """Observed time of attempts' GPUs that may be another's: `attempt`, `place`, `shared`, `unclear`.
 
     `unclear` is the part that is not even attributed to one user. Of a node's observed time an attempt gets its
     GPUs' share of the node's, scaled down where more GPUs are held than there are; in whole milliseconds, rounded down.
     """
-    members, segments = whose.members, whose.segments
+    members, segments = owners.members, owners.segments
     shares = segments.select(((pl.col("n") > 1) | (pl.col("kind") == UNCLEAR)).alias("shares"))["shares"].to_numpy()
     any_torn = _TORN in sums.grid.values
     counted = np.full(segments.height, any_torn) | shares

@@ -176,16 +176,16 @@ def _loops(spending: pl.DataFrame) -> pl.DataFrame:
 
     Only attempts of users and names with so many that broke off are put into order.
     """
-    whose = ["cluster", "user", "name"]
+    key = ["cluster", "user", "name"]
     begun = pl.col("started_at")
     fast = pl.col("state").is_in(_BROKE_OFF) & (frames.seconds(pl.col("ended_at") - begun) <= FAST_S)
     marked = spending.with_row_index("_row").with_columns(_fast=fast.fill_null(value=False))
-    often = marked.filter("_fast").group_by(whose).len().filter(pl.col("len") >= LOOP)
-    ordered = marked.join(often, on=whose, how="semi", nulls_equal=True).sort(
-        *whose, "started_at", "job_id", "submitted_at"
+    often = marked.filter("_fast").group_by(key).len().filter(pl.col("len") >= LOOP)
+    ordered = marked.join(often, on=key, how="semi", nulls_equal=True).sort(
+        *key, "started_at", "job_id", "submitted_at"
     )
-    since = frames.seconds(begun - pl.col("ended_at").shift(1).over(whose))
-    goes_on = pl.col("_fast") & pl.col("_fast").shift(1).over(whose).fill_null(value=False) & (since <= LOOP_GAP_S)
+    since = frames.seconds(begun - pl.col("ended_at").shift(1).over(key))
+    goes_on = pl.col("_fast") & pl.col("_fast").shift(1).over(key).fill_null(value=False) & (since <= LOOP_GAP_S)
     looped = ordered.with_columns(_streak=(~goes_on.fill_null(value=False)).cum_sum()).filter(
         pl.col("_fast") & (pl.len().over("_streak") >= LOOP)
     )

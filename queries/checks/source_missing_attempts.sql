@@ -1,6 +1,6 @@
 -- warn: jobs were restarted more often than there are rows. Of Slurm: load accounting with duplicates (sacct -D), and from before their first start. Of pods: a pod shows its latest restart only, so watch pods, or list them often
 -- of: FROM stored.attempts WHERE restarts > 0
-WITH told AS (
+WITH restarted AS (
     SELECT
         cluster,
         scheduler,
@@ -14,6 +14,6 @@ WITH told AS (
     SEMI JOIN (SELECT cluster, scheduler, job_id FROM stored.attempts WHERE restarts > 0) AS again USING (cluster, scheduler, job_id)
 )
 SELECT cluster, job_id, MAX(restarts) AS restarts, arg_max(earlier_rows, restarts) AS earlier_rows
-FROM told
+FROM restarted
 WHERE restarts > earlier_rows
 GROUP BY cluster, job_id;

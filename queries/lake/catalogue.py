@@ -193,8 +193,8 @@ class Catalogue:
     def is_complete(self) -> bool:
         """Whether it has every table and column of this Trackside's schema."""
         there = self._columns()
-        wanted = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
-        return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())
+        expected = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
+        return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in expected.items())
 
     def read_facts(self, entries: Iterable[CatalogueFile]) -> list[tuple[str, str, str]]:
         """The rows of the table of origins that are in its files among some.
@@ -213,12 +213,12 @@ class Catalogue:
     def make_tables(self) -> None:
         """Make the tables that it lacks, and the columns that they lack."""
         there = self._columns()
-        wanted = {full_name(each.name): [(c.name, c.type) for c in each.columns] for each in sql_files.all_tables()}
+        expected = {full_name(each.name): [(c.name, c.type) for c in each.columns] for each in sql_files.all_tables()}
         with self._transaction():
-            for schema in sorted({_split(name)[0] for name in wanted}):
+            for schema in sorted({_split(name)[0] for name in expected}):
                 self._rows(f"CREATE SCHEMA IF NOT EXISTS LAKE.{schema}")
             self._rows(f"CREATE TABLE IF NOT EXISTS LAKE.{ORIGINS} ({_FACTS})")
-            for name, columns in wanted.items():
+            for name, columns in expected.items():
                 self._make_table(name, columns, there.get(name))
 
     def _make_table(self, name: str, columns: Sequence[tuple[str, str]], there: Iterable[str] | None) -> None:

@@ -236,7 +236,7 @@ class _Push:
     def _refuse_clusters_of_others(self, others: Mapping[str, str]) -> None:
         fence.refuse_clusters_of_others(self._address, self._clusters, others)
 
-    def _tidy(self, storage: Storage, state: LakeState, wanted: Collection[str]) -> set[str]:
+    def _tidy(self, storage: Storage, state: LakeState, needed: Collection[str]) -> set[str]:
         """Remove the files of a stopped commit; returns those of the wanted files that it left whole.
 
         Nothing is removed where another catalogue may use these files: of an origin of which this one has no facts,
@@ -246,8 +246,8 @@ class _Push:
         loose = {name for name in found if origin_of(name) and name not in state.known}
         others = markers.leave(storage, state.identity)
         if state.facts and not others:
-            storage.remove(sorted(loose - set(wanted)))
-        return loose & set(wanted)
+            storage.remove(sorted(loose - set(needed)))
+        return loose & set(needed)
 
     def _write_spans(
         self, storage: Storage, fresh: Mapping[str, tuple[MonthSpan, str]], loose: Collection[str]

@@ -57,7 +57,7 @@ def names(mapping: Mapping) -> tuple[str, ...]:
     return (*mapping.of_gpus, *XID_NAMES)
 
 
-def is_meant(labels: Labels[str, str], mapping: Mapping) -> bool:
+def is_read(labels: Labels[str, str], mapping: Mapping) -> bool:
     """Whether a series is one of those that are read."""
     name = labels["__name__"]
     return name in XID_NAMES or (name in mapping.of_gpus and mapping.of_gpus[name].matches(labels))
@@ -65,7 +65,7 @@ def is_meant(labels: Labels[str, str], mapping: Mapping) -> bool:
 
 def refused(labels: Labels[str, str], mapping: Mapping) -> str | None:
     """Reason why the readings of a series are unusable; None where they are usable, or not requested."""
-    if not is_meant(labels, mapping) or gpu_location(labels) is not None:
+    if not is_read(labels, mapping) or gpu_location(labels) is not None:
         return None
     return "no label names the node and the GPU"
 
@@ -221,7 +221,7 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
 
 
 def _named(samples: Samples, metrics: Collection[str], mapping: Mapping) -> Samples:
-    return chosen(samples, lambda labels: labels["__name__"] in metrics and is_meant(labels, mapping))
+    return chosen(samples, lambda labels: labels["__name__"] in metrics and is_read(labels, mapping))
 
 
 def _account(gathered: Gathered, metrics: set[str], counts: list[_GpuReadingCounts], n_xids: int) -> dict[str, int]:

@@ -204,8 +204,8 @@ class _SegmentReading:
         identities: list[tuple[str, ...] | None] = []
         for labels in samples.labels:
             name = labels.get("__name__", "")
-            meant = chosen or name not in of_gpus or of_gpus[name].matches(labels)
-            identities.append(self._key(name, labels) if meant else None)
+            selected = chosen or name not in of_gpus or of_gpus[name].matches(labels)
+            identities.append(self._key(name, labels) if selected else None)
         return identities
 
     def _key(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:

@@ -108,10 +108,10 @@ def of_counters(readings: Readings, window: CellRange) -> CounterIncreases:
     grown_cells = grown(*readings, width_ms=window.width_ms)
     increases_here = Increases(*where(window.has(grown_cells.increases.cells), grown_cells.increases))
     strange = ~((readings.values >= 0) & (readings.values <= COUNTER.most))
-    whose = readings.uses[:0]
+    series = readings.uses[:0]
     if strange.any():
-        whose = np.repeat(readings.uses, readings.sizes)[strange & window.has_read(readings.times)]
-    return CounterIncreases(grown_cells._replace(increases=increases_here), whose)
+        series = np.repeat(readings.uses, readings.sizes)[strange & window.has_read(readings.times)]
+    return CounterIncreases(grown_cells._replace(increases=increases_here), series)
 
 
 def where(keep: Flags, columns: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -144,11 +144,11 @@ def _needed(metrics: Sequence[MappedMetric]) -> tuple[str, ...]:
     alone = {tuple(metric.matchers()) for metric in metrics}
     if len(alone) == 1:
         return alone.pop()
-    wanted = {metric.where[0] if len(metric.where) == 1 and not metric.where_not else None for metric in metrics}
-    labels = {None if each is None else each[0] for each in wanted}
+    names = {metric.where[0] if len(metric.where) == 1 and not metric.where_not else None for metric in metrics}
+    labels = {None if each is None else each[0] for each in names}
     if None in labels or len(labels) > 1:
         return ()
-    patterns = "|".join(sorted(each[1] for each in wanted if each is not None))
+    patterns = "|".join(sorted(each[1] for each in names if each is not None))
     return (f'{labels.pop()}=~"{quoted(patterns)}"',)
 
 

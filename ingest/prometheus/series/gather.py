@@ -126,14 +126,14 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def chosen(samples: Samples, is_meant: Callable[[dict[str, str]], bool]) -> Samples:
+def chosen(samples: Samples, is_selected: Callable[[dict[str, str]], bool]) -> Samples:
     """The requested series, by their labels."""
-    meant = np.array([is_meant(labels) for labels in samples.labels], bool)
-    if meant.all():
+    selected = np.array([is_selected(labels) for labels in samples.labels], bool)
+    if selected.all():
         return samples
-    labels = [each for each, has in zip(samples.labels, meant.tolist(), strict=True) if has]
-    readings = np.repeat(meant, samples.sizes)
-    return Samples(labels, samples.sizes[meant], samples.times[readings], samples.values[readings])
+    labels = [each for each, has in zip(samples.labels, selected.tolist(), strict=True) if has]
+    readings = np.repeat(selected, samples.sizes)
+    return Samples(labels, samples.sizes[selected], samples.times[readings], samples.values[readings])
 
 
 def named(samples: Samples, names: Container[str]) -> Samples:

@@ -191,12 +191,12 @@ def maintenance_states(reservations: pl.DataFrame) -> pl.DataFrame:
     """
     ordered = reservations.sort(_KEY)
     following = pl.col("started_at").shift(-1).over("cluster", "name")
-    meant = ordered.with_columns(ended_at=pl.min_horizontal("ended_at", following)).filter(
+    effective = ordered.with_columns(ended_at=pl.min_horizontal("ended_at", following)).filter(
         pl.col("maintenance") & pl.col("node_list").is_not_null()
     )
-    names = expand_column(meant["node_list"])
+    names = expand_column(effective["node_list"])
     return conform(
-        meant.join(names, left_on="node_list", right_on="text")
+        effective.join(names, left_on="node_list", right_on="text")
         .explode("nodes", empty_as_null=False)
         .select(
             "cluster",

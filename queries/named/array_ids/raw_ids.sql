@@ -1,7 +1,7 @@
 -- One row is an attempt of the frame `incoming`, known by the id that people see, with its raw id from the warehouse: the
 -- only one that this id ever had there, else the one of the same second of submission. A job's attempts share its raw id,
 -- so what must be one is the different raw ids, not the rows that have them.
-WITH told AS (
+WITH candidates AS (
     SELECT DISTINCT
         a.cluster,
         a.scheduler,
@@ -14,7 +14,7 @@ WITH told AS (
 ),
 counted AS (
     SELECT *, MIN(raw_id) OVER of_id = MAX(raw_id) OVER of_id AS only_one
-    FROM told
+    FROM candidates
     WINDOW of_id AS (PARTITION BY cluster, scheduler, display_id)
 )
 SELECT i.cluster, i.scheduler, i.job_id, i."second", ANY_VALUE(c.raw_id) AS raw_id

@@ -1,6 +1,6 @@
 -- One row is a source of a cluster with what came of the rows that were read last: in one ingest, of however many inputs.
 -- The rows of an input of several clusters are counted with the first of them; the others' counts are null.
-WITH told AS (
+WITH newest AS (
     SELECT *, MIN(cluster) OVER (PARTITION BY source, origin, digest, loaded_at) = cluster AS counted_here
     FROM loads
     QUALIFY loaded_at = MAX(loaded_at) OVER (PARTITION BY cluster, source)
@@ -16,5 +16,5 @@ SELECT
     CAST(SUM(rows_skipped) FILTER (counted_here) AS BIGINT) AS rows_skipped,
     CAST(SUM(rows_rejected) FILTER (counted_here) AS BIGINT) AS rows_rejected,
     list_distinct(flatten(LIST(warnings))) AS warnings
-FROM told
+FROM newest
 GROUP BY cluster, source;

@@ -63,8 +63,8 @@ def cut(records: pl.DataFrame, runs: Iterable[tuple[int, bool]]) -> Iterator[tup
         runs: the length of each, and whether it is wanted; together they are all records.
     """
     begin = since = 0
-    for size, is_wanted in runs:
-        if is_wanted and size >= FEWEST:
+    for size, is_selected in runs:
+        if is_selected and size >= FEWEST:
             if begin > since:
                 yield records[since:begin], False
             yield records[begin : begin + size], True
