@@ -16,7 +16,7 @@ def search_seldom() -> None:
     gc.set_threshold(*_SELDOM)
 
 
-def search_as_ever() -> None:
+def collect_garbage_as_usual() -> None:
     """For a process that stays: an error keeps what its functions held until it is found. Imports are not searched."""
     gc.freeze()
     gc.set_threshold(*_PYTHONS_OWN)

@@ -82,14 +82,14 @@ class Guard:
             return self._refused(403, "cross-site", CROSS_SITE)
         if not self.access.needs_login or self._reads_metrics():
             return None
-        person = self._who()
+        person = self._authenticated_user()
         if person is None:
             return self._stranger()
         g.person = person
         if lacking := _lacking(person, request.path.rstrip("/")):
             return self._refused(403, "no role", lacking)
         wait = self._people.wait_s(person.name)
-        return self._too_often(wait) if wait else None
+        return self._too_many_requests(wait) if wait else None
 
     def finish(self, answer: Response) -> Response:
         """Write what was seen into the log; keep answers that are for one person out of caches."""
@@ -117,7 +117,7 @@ class Guard:
         given = token.strip().encode(errors="replace")
         return kind.lower() == "bearer" and hmac.compare_digest(given, self._metrics_token.encode())
 
-    def _who(self) -> Person | None:
+    def _authenticated_user(self) -> Person | None:
         """User of the request; None without a login."""
         if self.access.login == "header":
             return self._named_by_proxy()
@@ -136,7 +136,7 @@ class Guard:
     def _stranger(self) -> Answer | None:
         wait = self._strangers.wait_s(g.address)
         if wait:
-            return self._too_often(wait)
+            return self._too_many_requests(wait)
         if request.path.rstrip("/") in OPEN[self.access.login]:
             return None
         wants_page = request.method == "GET" and not request.path.startswith(("/_", "/assets/", METRICS))
@@ -145,7 +145,7 @@ class Guard:
             return redirect("/login" if path == "/" else f"/login?{_next(path)}")
         return self._refused(401, "no login", "You are not logged in, or the login has ended. Load the page again.")
 
-    def _too_often(self, wait: float) -> Answer:
+    def _too_many_requests(self, wait: float) -> Answer:
         answer = self._refused(429, "too often", "Too many requests; try again in a moment.")
         answer.headers["Retry-After"] = str(int(wait) + 1)
         return answer

@@ -113,14 +113,14 @@ class Sessions:
         """A new session, under a new random name."""
         with self._lock:
             now = self._clock()
-            self._sessions.drop(lambda each: self._is_over(each, now))
+            self._sessions.drop(lambda each: self._is_expired(each, now))
             return self._sessions.add(LoginSession(person, now, now, id_token))
 
     def person(self, name: str) -> Person | None:
         """User of a session; None if there is no such session, or it has ended or expired."""
         with self._lock:
             session, now = self._sessions.get(name), self._clock()
-            if session is None or self._is_over(session, now):
+            if session is None or self._is_expired(session, now):
                 self._sessions.take(name)
                 return None
             self._sessions.put(name, replace(session, seen=now))
@@ -146,5 +146,5 @@ class Sessions:
                 return None
             return begun if secrets.compare_digest(begun.state.encode(), state.encode(errors="replace")) else None
 
-    def _is_over(self, session: LoginSession, now: float) -> bool:
+    def _is_expired(self, session: LoginSession, now: float) -> bool:
         return now - session.began > self.lasts_s or now - session.seen > self.idle_s

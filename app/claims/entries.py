@@ -155,7 +155,7 @@ class ScopeEntry(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _holds_a_size(self) -> ScopeEntry:
+    def _has_a_size(self) -> ScopeEntry:
         if self.gpus_min is not None and self.gpus_max is not None and self.gpus_min > self.gpus_max:
             raise ValueError(f"gpus_min {self.gpus_min:g} is above gpus_max {self.gpus_max:g}: no job has such a size")
         return self
@@ -229,7 +229,7 @@ class CreditEntry(BaseModel):
     above: Number | None = None
 
     @model_validator(mode="after")
-    def _is_one_step(self) -> CreditEntry:
+    def _has_one_threshold(self) -> CreditEntry:
         if (self.below is None) == (self.above is None):
             raise ValueError(
                 "write below (of at_least) or above (of at_most): the number beyond which the credit is due"
@@ -370,7 +370,7 @@ class ClaimEntry(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _is_of_runs_that_there_are(self) -> ClaimEntry:
+    def _score_is_delivered(self) -> ClaimEntry:
         if self.score == "mlperf" and self.kind == "capability":
             raise ValueError('score = "mlperf" is the result of the runs that there are: kind = "delivered"')
         return self

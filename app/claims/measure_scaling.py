@@ -50,7 +50,7 @@ def time_to_train(source: RowSource, window: Window, claim: Claim, scoped: Scope
     if not recipes:
         return Measurement(n=0, needed=f"runs of {claim.gpus:,.10g} GPUs that reached {what}")
     if len(recipes) > 1:
-        return Measurement(n=0, needed=_one_recipe([str(label) for (label,), _ in recipes]))
+        return Measurement(n=0, needed=_several_recipes([str(label) for (label,), _ in recipes]))
     if claim.score == "mlperf":
         return _official(claim, runs, recipes[0][0][0])
     result = mean_time(recipes[0][1])
@@ -111,7 +111,7 @@ def _pairs(recipe: pl.DataFrame, claim: Claim) -> list[tuple[pl.DataFrame, pl.Da
 def _pair_needed(pairs: list[tuple[pl.DataFrame, pl.DataFrame]], claim: Claim) -> str:
     """Why there is not exactly one pair of sizes to compare."""
     if pairs:
-        return _one_recipe([str(few["label"][0]) for few, _ in pairs])
+        return _several_recipes([str(few["label"][0]) for few, _ in pairs])
     common = "the target" if claim.basis == "time" else "batch" if claim.scaling == "strong" else "batch per GPU"
     reached = " that reached it" if claim.basis == "time" else ""
     return (
@@ -120,7 +120,7 @@ def _pair_needed(pairs: list[tuple[pl.DataFrame, pl.DataFrame]], claim: Claim) -
     )
 
 
-def _one_recipe(labels: list[str]) -> str:
+def _several_recipes(labels: list[str]) -> str:
     more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
     return f"one recipe and batch, and several fit: {'; '.join(labels[:MOST_NAMED])}{more}. Name runs: runs = PATTERN"
 

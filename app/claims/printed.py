@@ -171,7 +171,7 @@ def _explained(judged: Judged, terminal: Terminal) -> list[str]:
     painted = paint(word, _MEANINGS[judged.verdict], colours=terminal.colours)
     lines = [first.replace(word, painted, 1), *more]
     target = f"{target_text(judged, 2)}   ({claim.kind})"
-    for heading, text in (("read as", claim.read_as), ("target", target), *_about(judged)):
+    for heading, text in (("read as", claim.read_as), ("target", target), *_details(judged)):
         lines += wrap(_in_line(text), terminal.width, indent=" " * 13, first=f"  {heading:<10} ")
     return lines
 
@@ -181,7 +181,7 @@ def _in_line(text: str) -> str:
     return text.replace("\n", " ").translate(_CONTROLS)
 
 
-def _about(judged: Judged) -> list[tuple[str, str]]:
+def _details(judged: Judged) -> list[tuple[str, str]]:
     """What is reported of a verdict, by heading: only what there is."""
     claim, result, more = judged.claim, judged.measured, more_digits(judged, 2)
     low, high = measured(result.low, claim.unit, digits=2, null=NOTHING, more=more), _high(judged, 2)

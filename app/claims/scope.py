@@ -121,7 +121,7 @@ class Scoped:
                 joined = self._source.query("run_attempts", cluster=cluster)
                 self._keys = joined.join(self.runs(), on="run_id", how="semi").select(key)
             else:
-                self._keys = self._on_nodes(rows.filter(self._who())).select(key)
+                self._keys = self._on_nodes(rows.filter(self._users_and_sizes())).select(key)
         return self._keys
 
     def runs(self) -> pl.DataFrame:
@@ -133,7 +133,7 @@ class Scoped:
             "run_id"
         )
 
-    def _who(self) -> pl.Expr:
+    def _users_and_sizes(self) -> pl.Expr:
         """Attempts of the scope's users and sizes; a heterogeneous job is as large as its components together."""
         scope = self._claim.scope
         job = pl.coalesce("het_job_id", "job_id")

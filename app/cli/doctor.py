@@ -250,7 +250,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
         if not names:
             _line("warn", no_metrics(server.url, scrape, server.names(since=since, until=now)).message)
             _lines(budgets)
-            _others(exported)
+            _print_other_sources(exported)
             return 0
         transport_name = server.describe_transport()
         newest = max(filter(None, (server.latest(scrape.series(name), at=now) for name in names)), default=None)
@@ -268,7 +268,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
     _line("-", f"read by {transport_name}")
     _lines(budgets)
     _lacking({scrape.mapping.of_gpus[name].column for name in names if name in scrape.mapping.of_gpus}, names)
-    _others(exported)
+    _print_other_sources(exported)
     return 0
 
 
@@ -314,7 +314,7 @@ def _access(settings: Config) -> int:
     return 0
 
 
-def _others(exported: Mapping[SourceName, Sequence[str]]) -> None:
+def _print_other_sources(exported: Mapping[SourceName, Sequence[str]]) -> None:
     """Print the server's metrics of the other sources; for a source without metrics, what it would give."""
     for reader in READERS:
         about = registry.source(reader.source)

@@ -35,7 +35,7 @@ def zone_hint(reports: Sequence[LoadReport], options: argparse.Namespace, source
     """
     if options.timezone or not any(isinstance(report.error, TimeZoneError) for report in reports):
         return None
-    words = [*_again(options, source), "--timezone", local_zone() or "Europe/Berlin"]
+    words = [*_typed_words(options, source), "--timezone", local_zone() or "Europe/Berlin"]
     own = "Slurm's" if source == "slurm" else "the log's"
     remark = f"this machine's zone; replace it if {own} is another" if local_zone() else f"replace the zone by {own}"
     return f"To type: {shlex.join(words)}   ({remark})"
@@ -52,10 +52,10 @@ def cluster_hint(reports: Sequence[LoadReport], options: argparse.Namespace) -> 
     zone = ["--timezone", local_zone() or "Europe/Berlin"] if local else []
     source = "this machine's" if local_zone() else "an example"
     named = f"NAME: Slurm's ClusterName, or any; the zone is {source}" if local else "NAME: Slurm's ClusterName, or any"
-    return f"To type: {shlex.join([*_again(options, 'slurm'), '--cluster', 'NAME', *zone])}   ({named})"
+    return f"To type: {shlex.join([*_typed_words(options, 'slurm'), '--cluster', 'NAME', *zone])}   ({named})"
 
 
-def _again(options: argparse.Namespace, source: str) -> list[str]:
+def _typed_words(options: argparse.Namespace, source: str) -> list[str]:
     """The words of the command with all its files and options."""
     words = ["trackside", "ingest", source, *options.files]
     for name in ("cluster", "timezone", "since", "until", "model", "begin", "year", "warehouse", "config"):

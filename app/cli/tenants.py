@@ -50,7 +50,7 @@ def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl
         owned = _by_job(rows, attempts)
     elif set(RUN) <= columns and "job_id" not in columns:
         runs = reader.table("run_attempts").join(attempts, on=ATTEMPT_KEY)
-        owned = rows.join(_all_theirs(runs, RUN), on=RUN, how="semi")
+        owned = rows.join(_owned_entirely(runs, RUN), on=RUN, how="semi")
     elif "account" in columns:
         owned = rows.filter(pl.col("account").is_in(list(accounts)))
     else:
@@ -63,17 +63,17 @@ def _by_job(rows: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Rows whose attempt is theirs, and of those that name a job without an attempt the jobs with no other attempt."""
     if "submitted_at" not in rows.columns:
         job = [name for name in JOB if name in rows.columns]
-        return rows.join(_all_theirs(attempts, job), on=job, how="semi")
+        return rows.join(_owned_entirely(attempts, job), on=job, how="semi")
     without = pl.col("submitted_at").is_null()
     return pl.concat(
         [
             rows.filter(~without).join(attempts.filter("theirs"), on=ATTEMPT_KEY, how="semi"),
-            rows.filter(without).join(_all_theirs(attempts, JOB), on=JOB, how="semi"),
+            rows.filter(without).join(_owned_entirely(attempts, JOB), on=JOB, how="semi"),
         ]
     )
 
 
-def _all_theirs(attempts: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+def _owned_entirely(attempts: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """Jobs or runs all of whose attempts are theirs."""
     return attempts.group_by(key).agg(pl.col("theirs").all()).filter("theirs").select(key)
 

@@ -103,7 +103,7 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
             for each in deliveries
             if each not in names
         ]
-        found += _of_whom(label, report)
+        found += _subject_mistakes(label, report)
         found += [
             f"{label} is about no user, but the target {each!r} has {USER} in it: that is for a digest of a user"
             for each in deliveries
@@ -120,7 +120,7 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
     return found
 
 
-def _of_whom(label: str, report: dict[str, Any]) -> list[str]:
+def _subject_mistakes(label: str, report: dict[str, Any]) -> list[str]:
     """A digest is about one user, one run or every user, another report about none."""
     given = [name for name in ("user", "run", "users") if report.get(name) is not None]
     left_out = report.get("opt_out") is not None

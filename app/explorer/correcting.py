@@ -105,7 +105,7 @@ FORMS: Final = {
 """Forms by kind; the names of inputs are those of the requests, and of the address that fills them in."""
 
 
-def way_there(view: View, kind: str, text: str, **values: str) -> Component | None:
+def correction_link(view: View, kind: str, text: str, **values: str) -> Component | None:
     """A link to the form of a kind of correction, filled in; None for whoever may not correct."""
     if people.current().role < Role.OPERATOR:
         return None
@@ -117,11 +117,11 @@ def of_row(view: View, row: Mapping[str, Any]) -> Component | None:
     """The way to correct what a row of an answer is about: an interruption, or a node's state."""
     if row.get("run_id") and row.get("attempt_no") is not None and row.get("class"):
         named = {"run": str(row["run_id"]), "attempt": str(row["attempt_no"])}
-        return way_there(view, "cause", "Correct its cause", **named)
+        return correction_link(view, "cause", "Correct its cause", **named)
     if row.get("node") and row.get("state") and row.get("started_at"):
         times = {name: row.get(column) for name, column in (("since", "started_at"), ("until", "ended_at"))}
         named = {name: iso(each) for name, each in times.items() if isinstance(each, datetime)}
-        return way_there(view, "node_state", "Correct its state", node=str(row["node"]), **named)
+        return correction_link(view, "node_state", "Correct its state", node=str(row["node"]), **named)
     return None
 
 

@@ -181,7 +181,7 @@ def shown_of(
         answer = _ranked(answer)
         rows = answer.shown
     rows = rows if answer.order is None else answer.order.sorted(rows)
-    instead = _instead(answer, rows) if narrowed else ""
+    instead = _empty_text(answer, rows) if narrowed else ""
     if narrowed and answer.instead is not None and answer.worth_showing is not None:
         rows = rows.filter(answer.worth_showing)
     kept = replace(
@@ -197,7 +197,7 @@ def shown_of(
     return Shown(kept, by, splits, rows.height, narrowed, beside, instead=instead, drawn=drawn)
 
 
-def _instead(answer: Answer, rows: pl.DataFrame) -> str:
+def _empty_text(answer: Answer, rows: pl.DataFrame) -> str:
     """The text where no row is worth showing, or where there is none even without filters."""
     if answer.rows.is_empty():
         return answer.when_empty
@@ -377,11 +377,11 @@ def _why_empty(spec: QuestionSpec, shown: Shown, view: View) -> str:
     """Why there is no row."""
     if shown.instead or not shown.narrowed:
         return shown.instead or shown.answer.when_empty
-    subject = _only_about(spec, shown, view)
+    subject = _sole_subject(spec, shown, view)
     return f"No row is about {subject} in this period." if subject else NO_ROW
 
 
-def _only_about(spec: QuestionSpec, shown: Shown, view: View) -> str:
+def _sole_subject(spec: QuestionSpec, shown: Shown, view: View) -> str:
     """What a page is about, where no filter above narrows the section besides; else empty."""
     applied = [name for name, _ in row_filters.narrowed_by(view, spec.filters) if name not in shown.beside]
     return view.get(spec.about) if applied == [spec.about] else ""
@@ -416,7 +416,7 @@ def _notes(spec: QuestionSpec, shown: Shown, view: View) -> Component | None:
         notes += _written(text, "small pre-line", view)
         notes += [components.code(view.completed(each)) for each in about]
     if notes and _left_out(spec, shown, view):
-        subject = _only_about(spec, shown, view)
+        subject = _sole_subject(spec, shown, view)
         others = f"not only those about {subject}" if subject else "also those that the filters leave out"
         notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
     if shown.beside:

@@ -67,7 +67,7 @@ def shown(section: Section, data: PageData, view: View) -> tuple[Component, bool
         with panics.as_errors():
             return section.layout(section.gather(data, view), view), True
     except StoppedError as error:
-        return _message(section, str(error), _again(section)), False
+        return _message(section, str(error), _retry_button(section)), False
     except (UsageError, WarehouseError) as error:
         return _message(section, str(error)), False
     except Exception as error:
@@ -129,7 +129,7 @@ def _message(section: Section, text: str, *more: Component) -> Component:
     return components.panel(section.title, html.P(text, className="nothing error-text"), *more)
 
 
-def _again(section: Section) -> Component:
+def _retry_button(section: Section) -> Component:
     made: Component = dmc.Button(
         "Load again", id={"type": "again", "name": section.name}, size="compact-sm", variant="default"
     )

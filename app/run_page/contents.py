@@ -189,7 +189,7 @@ def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None 
     logs = source.query("run_sessions", cluster=choice.cluster)["run_id"].to_list()
     jobs = [] if choice.logged_only else [row["job_id"] for row in contents.attempts]
     if contents.steps is not None and contents.steps.earlier:
-        contents = replace(contents, gone_before=_gone_before(reader, choice, contents))
+        contents = replace(contents, gone_before=_preceding_run(reader, choice, contents))
     name = (*logs, *jobs, choice.run_id)[0]
     step_rules = StepRules(rules.hang_steps, rules.hang_min_s)
     stragglers, stalls = slowness(source, contents.window, name, step_rules)
@@ -232,7 +232,7 @@ NUMBERS: Final = r"\d+|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 """What differs between the names that PyTorch's SummaryWriter and Lightning give to the processes of one training."""
 
 
-def _gone_before(reader: Reader, choice: RunChoice, contents: RunContents) -> Row | None:
+def _preceding_run(reader: Reader, choice: RunChoice, contents: RunContents) -> Row | None:
     """The run that may be the same training before it was started again; None: none is called alike.
 
     Where a name is nothing but a number, such as that of a job, all others of the kind would be alike.

@@ -100,13 +100,13 @@ def _matching(reader: Reader, text: str, cluster: str | None) -> RunChoice | Non
         return None
     best = [row for row in rows.to_dicts() if row["place"] == rows["place"][0]]
     first = best[0]
-    notes = _others(text, best, clusters=rows["cluster"].n_unique())
+    notes = _ambiguous(text, best, clusters=rows["cluster"].n_unique())
     if first["by_other_log"]:
         notes = (f"{text} is the name of this run in another log of its attempts", *notes)
     return RunChoice(first["cluster"], first["run_id"], first["logged_only"], notes)
 
 
-def _others(text: str, best: list[dict[str, Any]], *, clusters: int) -> tuple[str, ...]:
+def _ambiguous(text: str, best: list[dict[str, Any]], *, clusters: int) -> tuple[str, ...]:
     """That the text means other runs, too, and how to choose one of them."""
     if len(best) < 2:
         return ()

@@ -85,9 +85,9 @@ class Reporter:
             if self._stop.is_set():
                 return
             if self._resting.get(report.name, now) <= now:
-                self._one(report, now)
+                self._make_report(report, now)
 
-    def _one(self, report: ScheduledReport, now: datetime) -> None:
+    def _make_report(self, report: ScheduledReport, now: datetime) -> None:
         try:
             done = self.runner.run(report)
         except DeliveryStoppedError:

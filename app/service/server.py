@@ -131,7 +131,7 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
         if reason := exposed(settings, host):
             console.echo(f"warning: {reason}", error=True)
-        garbage.search_as_ever()
+        garbage.collect_garbage_as_usual()
         for each in threads:
             each.start()
         with _stopped_by_signals():

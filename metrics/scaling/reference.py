@@ -38,7 +38,7 @@ REFERENCE: Final[frames.Schema] = {
 """A row a published figure: `measure` is `tokens/s/GPU` or `minutes`; `share` of the published speed, 1 as fast."""
 
 
-def beside_references(runs: pl.DataFrame, references: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+def compared_with_references(runs: pl.DataFrame, references: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """Each published figure with what runs of the same recipe and size measured: `REFERENCE`.
 
     `verdict` is on at least 95 % of the published speed: met, missed, or undetermined where the interval holds both.

@@ -92,7 +92,7 @@ def events(world: World) -> list[HealthEvent]:
         for each in drafts
         if each.why in {"failure", "program"} or not any(_within(state, each.at, world) for state in out[each.node])
     ]
-    return sorted(_that_show(working, out))
+    return sorted(_visible_events(working, out))
 
 
 def _within(state: NodeState, at: int, world: World) -> bool:
@@ -150,7 +150,7 @@ def _of_stragglers(world: World) -> Iterator[HealthEvent]:
             )
 
 
-def _that_show(drafts: list[HealthEvent], out: dict[int, list[NodeState]]) -> Iterator[HealthEvent]:
+def _visible_events(drafts: list[HealthEvent], out: dict[int, list[NodeState]]) -> Iterator[HealthEvent]:
     """Events without those that change nothing, or follow another within the same reading of a series."""
     last: dict[tuple[int, int, str], HealthEvent] = {}
     for each in sorted(drafts):

@@ -364,9 +364,9 @@ def _queued(history: History) -> list[Object]:
             elif evicted is not None:
                 conditions = [
                     _condition("QuotaReserved", evicted.at, "Pending", holds=False),
-                    _condition("Evicted", evicted.at, evicted.reason, _for_whom(evicted)),
+                    _condition("Evicted", evicted.at, evicted.reason, _preemption_message(evicted)),
                     *(
-                        [_condition("Preempted", evicted.at, "InClusterQueue", _for_whom(evicted))]
+                        [_condition("Preempted", evicted.at, "InClusterQueue", _preemption_message(evicted))]
                         if evicted.preemptor
                         else []
                     ),
@@ -375,7 +375,7 @@ def _queued(history: History) -> list[Object]:
     return made
 
 
-def _for_whom(evicted: Eviction) -> str:
+def _preemption_message(evicted: Eviction) -> str:
     if evicted.preemptor is None:
         return "Exceeded the PodsReady timeout"
     namespace, _, name = evicted.preemptor.partition("/")

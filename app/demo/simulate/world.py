@@ -151,7 +151,7 @@ class World:
         )
 
     @cached_property
-    def left_over(self) -> pl.DataFrame:
+    def unheld_gpus(self) -> pl.DataFrame:
         """GPUs that no attempt held, by node: unavailable or idle; milliseconds."""
         waiting = {name: _union(self._waits(name)) for name in ("train", "dev")}
         rows: list[tuple[int, str, str, int, int, int]] = []
@@ -185,7 +185,7 @@ class World:
         """Every GPU-second once: node, attempt or null, state, category, cause, begin, end, GPUs."""
         columns = ["node", "attempt", "state", "category", "cause", "active", "begin", "end", "gpus"]
         held = self.allocated.with_columns(state=pl.lit("allocated"))
-        rest = self.left_over.with_columns(
+        rest = self.unheld_gpus.with_columns(
             attempt=pl.lit(None, dtype=pl.Int64),
             cause=pl.lit(None, dtype=pl.String),
             active=pl.lit(value=False),

@@ -48,14 +48,16 @@ def _top(names: list[str], view: View) -> Component:
         size="sm",
     )
     lead = "What each run cost, why it restarted, how often it should save, and what it wastes."
-    return html.Div([heading("My jobs", lead), html.Div(chooser, className="pick-user"), *_instead(user, names, view)])
+    return html.Div(
+        [heading("My jobs", lead), html.Div(chooser, className="pick-user"), *_without_user(user, names, view)]
+    )
 
 
 MOST_NAMED = 30
 """Users up to whom each has a link; among more one searches."""
 
 
-def _instead(user: str, names: list[str], view: View) -> list[Component]:
+def _without_user(user: str, names: list[str], view: View) -> list[Component]:
     """The text where no user is chosen, or one without jobs."""
     if not user:
         return [_user_choice(names, view)]

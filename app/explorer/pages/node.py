@@ -59,14 +59,14 @@ def _require_known_node(data: PageData, view: View) -> None:
         raise UsageError(f"{cluster} has no node {node!r}.{suggestion} The page Nodes lists all nodes.")
 
 
-def _came(view: View) -> dict[str, str]:
+def _arrival(view: View) -> dict[str, str]:
     """Category and cause of the GPU-time that led here; nothing where another page did."""
     return {name: view.get(name) for name in LED_HERE if view.get(name)}
 
 
 def _top(_: None, view: View) -> Component:
     crumbs = [components.link("Nodes", view.link("/nodes"))]
-    came = _came(view)
+    came = _arrival(view)
     if came:
         words = " by ".join(row_filters.value_label(name, each) for name, each in came.items())
         crumbs.append(components.link(f"GPU time: {words}", view.link("/gpu-time", **came)))
@@ -80,7 +80,7 @@ PAGE = ExplorerPage(
     _require_known_node,
     _top,
     parent="/nodes",
-    sections=lambda view: [section(each) for each in ((CAME, *QUESTIONS) if _came(view) else QUESTIONS)],
+    sections=lambda view: [section(each) for each in ((CAME, *QUESTIONS) if _arrival(view) else QUESTIONS)],
     narrowed_by=tuple(each for each in FILTERS if each not in {"node", *LED_HERE}),
     questions={each.anchor: each for each in (CAME, *QUESTIONS)},
 )

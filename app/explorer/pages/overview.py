@@ -201,7 +201,7 @@ def _account(data: GpuTimeAccount, view: View) -> Component:
         .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
         .sort("gpu_hours", descending=True)
     )
-    rows = parts.with_columns(**costliest.category_looks(parts), href=costliest.links_of_causes(parts, view))
+    rows = parts.with_columns(**costliest.category_style(parts), href=costliest.links_of_causes(parts, view))
     return components.panel(
         "Where the GPU-time went",
         components.stacked_bar(

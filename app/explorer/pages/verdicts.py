@@ -77,7 +77,7 @@ BEHIND: Final = {
 """Where what a claim's number is made of can be looked at, by its metric or how the name of that begins."""
 
 
-def _behind(metric: str, view: View) -> Component | None:
+def _number_link(metric: str, view: View) -> Component | None:
     path, words = BEHIND.get(metric) or BEHIND.get(metric.split("_", 1)[0], ("", ""))
     return components.link(words, view.link(path)) if path and open_pages.is_open(path) else None
 
@@ -110,7 +110,7 @@ def _claim(each: Judged, view: View) -> Component:
                     else None,
                 ),
                 ("Corrections that bear on it", f"{each.adjudications:,}"),
-                ("Behind it", _behind(claim.metric, view)),
+                ("Behind it", _number_link(claim.metric, view)),
                 (
                     "Definition",
                     components.link(_title(claim.metric), manual.address("reference/metrics", claim.metric)),

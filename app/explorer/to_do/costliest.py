@@ -167,7 +167,7 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
     rows = first.with_columns(
         subject=texts_of(first.iter_rows(named=True), _named) if by == "cause" else first["subject"],
         href=_hrefs(first, by, view),
-        **category_looks(first),
+        **category_style(first),
     )
     if by == "cause":
         named = [
@@ -245,7 +245,7 @@ def links_of_causes(rows: pl.DataFrame, view: View) -> pl.Series:
     )
 
 
-def category_looks(rows: pl.DataFrame) -> dict[str, pl.Series]:
+def category_style(rows: pl.DataFrame) -> dict[str, pl.Series]:
     """`label` and `colour` of each row's `category`."""
     return {
         "label": texts_of(rows["category"], lambda name: palette.swatch(name).label),

@@ -110,12 +110,12 @@ def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], N
         if altered or unsigned:
             return found
         _valid_report(claimed)
-        again = _again(folder, names, place, progress)
+        again = _rebuilt_document(folder, names, place, progress)
     rows, wrong = _rows(claimed, again), differences(claimed, again)
     return BundleCheck(**{**found.__dict__, "rows": rows, "differences": tuple(wrong)})
 
 
-def _again(folder: Path, names: list[str], place: Path, progress: Callable[[str], None]) -> sla.Document:
+def _rebuilt_document(folder: Path, names: list[str], place: Path, progress: Callable[[str], None]) -> sla.Document:
     tables = {table: folder / INPUTS / file_name(table) for table in TABLES}
     inputs = {table: path for table, path in tables.items() if f"{INPUTS}/{path.name}" in names}
     _refuse_unknown_inputs(names)

@@ -150,8 +150,8 @@ def document_of(found: DigestData, name: str) -> Document:
     ended = _of(found.interruptions, "run_id", ids)
     return found.head | {
         "subject": {"kind": found.kind, "name": name},
-        "use": _one(found.use, name, _USE),
-        "cost": _one(found.cost, name, _COST) | {"currency": found.currency},
+        "use": _row_of_subject(found.use, name, _USE),
+        "cost": _row_of_subject(found.cost, name, _COST) | {"currency": found.currency},
         "time": _time(found.lost, name),
         "runs": {"count": runs.height, "shown": _plain(_largest(runs), _RUN)},
         "interruptions": {"count": ended.height, "shown": _plain(_costliest(ended), _INTERRUPTION)},
@@ -190,7 +190,7 @@ def _refuse_unknown(source: Reader, runs: pl.DataFrame, subject: Subject, ledger
         raise UsageError(f"{ledger.cluster}: there is no {subject.kind} {subject.name!r}{hint}")
 
 
-def _one(rows: pl.DataFrame, name: str, columns: tuple[str, ...]) -> dict[str, Any]:
+def _row_of_subject(rows: pl.DataFrame, name: str, columns: tuple[str, ...]) -> dict[str, Any]:
     """The row of a subject; nulls where there is none."""
     found = rows.filter(pl.col("subject") == name)
     row = found.row(0, named=True) if found.height else {}

@@ -99,7 +99,7 @@ def size_law_rows(past: Histories, window: Window, gpus: float) -> pl.DataFrame:
                 "mttf_d": at_size[0],
                 "mttf_low_d": at_size[1],
                 "mttf_high_d": at_size[2],
-                **{name.replace("mttf", "mttf_by_1_n"): _over(pooled[name], gpus) for name in _MTTF},
+                **{name.replace("mttf", "mttf_by_1_n"): _per_gpu(pooled[name], gpus) for name in _MTTF},
                 "note": law.words,
             }
         )
@@ -260,5 +260,5 @@ def _mttf(rate: float | None, gpus: float) -> float | None:
     return theory.mttf_d(rate, gpus) if rate else None
 
 
-def _over(value: float | None, gpus: float) -> float | None:
+def _per_gpu(value: float | None, gpus: float) -> float | None:
     return None if value is None else value / gpus

@@ -45,11 +45,11 @@ def interruption_costs(source: RowSource, window: Window, of_class: str = "") ->
     """
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
     key = ("interruption_costs", window.cluster, of_class)
-    every = source.memo(key, lambda: _ever(source, window.cluster, of_class))
+    every = source.memo(key, lambda: _all_interruptions(source, window.cluster, of_class))
     return every.filter(frames.ended_in(window.since, window.until))
 
 
-def _ever(source: RowSource, cluster: str, of_class: str) -> pl.DataFrame:
+def _all_interruptions(source: RowSource, cluster: str, of_class: str) -> pl.DataFrame:
     return source.query("interruption_costs", cluster=cluster, since=_FIRST, until=_LAST, of_class=of_class)
 
 

@@ -49,7 +49,7 @@ def stored_activity(
     """
     days = reader.query("gpu_sample_days", cluster=window.cluster)
     stored = _stored_days(reader, days, window, computed)
-    parts = [part for some, after in _others(days["day"].to_list(), stored) for part in
+    parts = [part for some, after in _days_not_stored(days["day"].to_list(), stored) for part in
              sums_of_days(reader, window, rules, held, some, after=after)]  # fmt: skip
     queries = ("gpu_samples_between", "gpu_hours_between") if parts or not stored else ()
     if stored:
@@ -117,7 +117,7 @@ def is_whole(day: date, window: Window, computed: Window) -> bool:
     return begins and ends
 
 
-def _others(days: Sequence[date], stored: Collection[date]) -> Iterator[tuple[list[date], date | None]]:
+def _days_not_stored(days: Sequence[date], stored: Collection[date]) -> Iterator[tuple[list[date], date | None]]:
     """Days that are not stored, those in a row together, the last one first; each time with the stored day after."""
     some: list[date] = []
     after: date | None = None

@@ -91,8 +91,8 @@ def summed(days: Collection[DaySums], rules: Rules, held: Holders) -> Activity |
         return None
     samples, hours = _readings(rules)
     reading = hours if any(day.hourly for day in days) else samples
-    attempts = _in_units([_alike(day.attempts, reading) for day in days], ["attempt"], reading)
-    users = _in_units([_alike(day.users, reading) for day in days], ["user"], reading)
+    attempts = _in_units([_converted(day.attempts, reading) for day in days], ["attempt"], reading)
+    users = _in_units([_converted(day.users, reading) for day in days], ["user"], reading)
     about = held.attempts.select("attempt", *frames.ATTEMPT_KEY, "user", "partition", VERIFICATION)
     return Activity(about.join(attempts, on="attempt").drop("attempt"), users)
 
@@ -155,7 +155,7 @@ def _by_hour(sums: pl.DataFrame) -> bool:
     return f"{HOURLY}_known" in sums.columns
 
 
-def _alike(sums: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
+def _converted(sums: pl.DataFrame, reading: SampledMetric) -> pl.DataFrame:
     """Sums of a day that was read by the other reading as this one has them."""
     if HOURLY not in reading.resolution or _by_hour(sums):
         return sums

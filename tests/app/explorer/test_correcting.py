@@ -166,7 +166,7 @@ def test_viewers_are_refused_everywhere(explorer: Explorer, root: Path) -> None:
         assert correcting.REFUSED in text_of(correcting.effect(explorer, "", "cause", filled(row)))
         assert correcting.REFUSED in text_of(correcting.make(explorer, "cause", word))
         assert g.seen[-1] == ("correction-refused", {"kind": "cause"})
-        assert correcting.way_there(explorer.view(""), "cause", "Correct") is None
+        assert correcting.correction_link(explorer.view(""), "cause", "Correct") is None
     assert made(root) == []
 
 

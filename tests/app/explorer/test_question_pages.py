@@ -18,7 +18,7 @@ from app.explorer.application import Explorer, page
 from app.explorer.drawers import answer_drawer
 from app.explorer.page import pages
 from app.explorer.pages.compare import _lost
-from app.explorer.pages.verdicts import _behind
+from app.explorer.pages.verdicts import _number_link
 from app.explorer.questions import QuestionSpec, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
@@ -193,7 +193,7 @@ def test_lost_hours_of_a_run_are_none_only_where_times_are_known() -> None:
 
 @pytest.mark.parametrize(("metric", "href"), [("time_to_train", "/scaling"), ("time_to_job_restart", "/reliability")])
 def test_a_time_leads_to_the_page_that_has_it(metric: str, href: str) -> None:
-    made = _behind(metric, VIEW)
+    made = _number_link(metric, VIEW)
     assert getattr(made, "href", "").startswith(href)
 
 

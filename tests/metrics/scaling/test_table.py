@@ -9,7 +9,7 @@ import pytest
 
 from metrics import frames
 from metrics.scaling import table
-from metrics.scaling.reference import beside_references
+from metrics.scaling.reference import compared_with_references
 from metrics.scaling.speeds import rate, run_speeds
 from metrics.scaling.table import TABLE, scaling_table
 from tests.metrics.scaling.runs import steps_of
@@ -58,7 +58,7 @@ def test_a_published_speed_is_met_missed_or_neither(off: float, verdict: str) ->
     speed = 64 * 1024 / 2 / 8
     steps = [steps_of(name, gpus=8.0, step_s=2.0 / off * (1 + noise), recipe="r") for name, noise in NOISE.items()]
     times = {name: 120 / off * (1 + noise) for name, noise in NOISE.items()}
-    rows = beside_references(runs(*steps, **times), [REFERENCE | {"tokens_per_gpu_s": speed, "minutes": 2.0}])
+    rows = compared_with_references(runs(*steps, **times), [REFERENCE | {"tokens_per_gpu_s": speed, "minutes": 2.0}])
     assert rows["measure"].to_list() == ["tokens/s/GPU", "minutes"]
     assert rows["share"].to_list() == pytest.approx([off, off], rel=1e-3)
     assert rows["verdict"].to_list() == [verdict, verdict]
@@ -71,7 +71,7 @@ NOISE = {"a": -0.01, "b": 0.0, "c": 0.01}
 def test_other_recipes_gpus_and_sizes_are_beside_nothing() -> None:
     mine = runs(steps_of("a", gpus=8.0, step_s=2.0, recipe="r"))
     for other in ({"recipe": "q"}, {"gpu": "H200"}, {"n_gpus": 16}):
-        assert beside_references(mine, [REFERENCE | other | {"tokens_per_gpu_s": 1.0}]).is_empty()
+        assert compared_with_references(mine, [REFERENCE | other | {"tokens_per_gpu_s": 1.0}]).is_empty()
 
 
 def test_speed_is_estimated_once_a_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from app.show.sentences import percent
 from ingest.counted import counted
 from metrics.mfu.remark import beyond_peak
 from metrics.scaling.change import LEAST_DAYS, RateChange, change_of
-from metrics.scaling.reference import BASELINE, beside_references
+from metrics.scaling.reference import BASELINE, compared_with_references
 from metrics.scaling.table import scaling_table
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _change_words(recipe: str, gpus: float, day: str, change: RateChange, change
 
 def _by_reference(source: Reader, window: Window, configured: Scaling) -> Answer:
     own = [each.row() for each in configured.reference]
-    rows = beside_references(scaling_runs(source, window), [*own, *reference_results()])
+    rows = compared_with_references(scaling_runs(source, window), [*own, *reference_results()])
     return Answer(
         f"Beside {'your own and ' if own else ''}published results of the same recipe, kind of GPU and number of GPUs",
         rows,
