@@ -151,7 +151,7 @@ def read_blocks(
         above = _above(text, header)
         refuse_ambiguous(text.counts[above:], header, layout, origin=origin, offset=text.offset + above)
         rows = _rows(text, header, layout, n_damaged, end=(origin, accept_truncated) if last else None)
-        _one_header(rows, layout, origin)
+        _refuse_other_header(rows, layout, origin)
         yield rows
         offset, n_damaged, min_size = offset + len(text.ends), 0, 0
 
@@ -491,7 +491,7 @@ def _repeated_header(header: Header, frame: pl.DataFrame) -> pl.Series:
     return frame.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
 
 
-def _one_header(rows: DumpRows, layout: DumpLayout, origin: str) -> None:
+def _refuse_other_header(rows: DumpRows, layout: DumpLayout, origin: str) -> None:
     """Stop at a second header of as many columns in another order; rows under one of another width are refused anyway.
 
     Our own command ends each row with a typed column once more. Such dumps are all alike, and no job name may

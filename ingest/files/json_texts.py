@@ -38,7 +38,7 @@ def json_texts(text: str, *, between: re.Pattern[str] = SPACE) -> Iterator[tuple
     [({'a': 1}, '{"a": 1}'), ([2], '[2]')]
     """
     decoder, end = json.JSONDecoder(), 0
-    while (begin := _behind(text, end, between)) < len(text):
+    while (begin := _end_of_value(text, end, between)) < len(text):
         try:
             value, end = decoder.raw_decode(text, begin)
         except (ValueError, RecursionError) as error:
@@ -46,6 +46,6 @@ def json_texts(text: str, *, between: re.Pattern[str] = SPACE) -> Iterator[tuple
         yield value, text[begin:end]
 
 
-def _behind(text: str, at: int, between: re.Pattern[str]) -> int:
+def _end_of_value(text: str, at: int, between: re.Pattern[str]) -> int:
     match = between.match(text, at)
     return match.end() if match else at

@@ -16,7 +16,7 @@ _PIECE: Final = 1 << 16
 
 
 class Unpacked(io.BufferedIOBase):
-    """The content of a packed stream, unpacked while it is read; a packing implements `_some`.
+    """The content of a packed stream, unpacked while it is read; a packing implements `_read_part`.
 
     Where the stream ends too early, all that could be unpacked before is returned first; where it is damaged, nearly
     all: a decoder may keep the end of its input.
@@ -36,7 +36,7 @@ class Unpacked(io.BufferedIOBase):
         left = -1 if size is None else size
         parts: list[bytes] = []
         try:
-            while left and (part := self._some(left)):
+            while left and (part := self._read_part(left)):
                 parts.append(part)
                 left -= len(part) if left > 0 else 0
         except (EOFError, DamagedStreamError):
@@ -44,7 +44,7 @@ class Unpacked(io.BufferedIOBase):
                 raise
         return b"".join(parts)
 
-    def _some(self, size: int) -> bytes:
+    def _read_part(self, size: int) -> bytes:
         """Some bytes, at most `size` (-1: no limit); none at the end. After an error it fails again.
 
         Raises:
@@ -116,7 +116,7 @@ class DecompressedStream(Unpacked):
         self._decoder = new()
         self._fault: DamagedStreamError | None = None
 
-    def _some(self, size: int) -> bytes:
+    def _read_part(self, size: int) -> bytes:
         if self._fault is not None:
             raise self._fault
         while True:

@@ -26,7 +26,7 @@ class ZstdFile(Unpacked):
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
         self._fault: Exception | None = None
 
-    def _some(self, size: int) -> bytes:
+    def _read_part(self, size: int) -> bytes:
         """As of `Unpacked`. Arrow does not return the number of bytes unpacked before an error: the buffer shows it."""
         if self._fault is not None:
             raise self._fault

@@ -85,7 +85,7 @@ def attempts_of(
     Returns:
         Rows of `attempts`, and of `placements`.
     """
-    held = _beside_gpus(_held(executions(_of_gangs(pods), ends), workloads, lists, aliases))
+    held = _overlapping_gpu_pods(_held(executions(_of_gangs(pods), ends), workloads, lists, aliases))
     known = orders.select("cluster", "evicted_at", job="job_id", evicted_for="reason").drop_nulls("job")
     inferred = stopped_of(held, remembered.rename({"job_id": "job"})).select(known.columns)
     parts = _parts(held, pl.concat([known, inferred]).sort("evicted_at"))
@@ -158,7 +158,7 @@ def _uses_gpus() -> pl.Expr:
     return pl.col("n_gpus").fill_null(1) > 0
 
 
-def _beside_gpus(held: pl.DataFrame) -> pl.DataFrame:
+def _overlapping_gpu_pods(held: pl.DataFrame) -> pl.DataFrame:
     """Pods that overlap a pod of their job with GPUs; others only prepare data or a model.
 
     A pod lived beside one with GPUs if more of those were made before its end than had ended by its beginning.
@@ -193,7 +193,7 @@ def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
 
     An eviction ends an attempt, too, whether or not the pods that come after it take the place of earlier ones.
     """
-    slot = pl.coalesce("slot", pl.when(_one_at_a_time()).then(pl.lit("")).otherwise("name"))
+    slot = pl.coalesce("slot", pl.when(_never_overlap()).then(pl.lit("")).otherwise("name"))
     rows = held.with_columns(slot=slot).sort(*_JOB, "slot", "restart_attempt", "created_at", "uid")
     rows = rows.with_columns(ordinal=pl.int_range(1, pl.len() + 1).over(*_JOB, "slot"))
     spans = _spans(_since_evictions(rows, orders), orders)
@@ -217,7 +217,7 @@ def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _one_at_a_time() -> pl.Expr:
+def _never_overlap() -> pl.Expr:
     """Whether no two pods of a job ran at the same time: then each replaces the one before."""
     before = pl.col("held_until").fill_null(FAR).shift(1).cum_max().over(_JOB, order_by="created_at")
     return (pl.col("created_at") >= before).fill_null(value=True).all().over(_JOB)

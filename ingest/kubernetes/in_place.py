@@ -52,7 +52,7 @@ def executions(pods: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     rest = pods.join(numbered, on=_POD, how="anti").with_columns(pl.lit(0, dtype=pl.Int64).alias(_PART))
     columns = [*pods.columns, _PART]
     rows = pl.concat([rest.select(columns), before.select(columns), last.select(columns)])
-    return _one_after_the_other(rows, numbered).select(pods.columns)
+    return _consecutive(rows, numbered).select(pods.columns)
 
 
 def _restarts(pods: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
@@ -68,7 +68,7 @@ def _restarts(pods: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     return rows.filter((gap_s > TOGETHER_S).fill_null(value=True) | same).select(*_POD, "end", "code", "why")
 
 
-def _one_after_the_other(rows: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
+def _consecutive(rows: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
     """Executions that begin where the one before ended."""
     begins = numbered.select(*_POD, (pl.col(_PART) + 1).cast(pl.Int64).alias(_PART), began="end")
     joined = rows.join(begins, on=[*_POD, _PART], how="left", maintain_order="left")

@@ -320,7 +320,7 @@ def objects(data: bytes, *, origin: str) -> Iterator[InputObject | str]:
             msgspec.json.decode(text, type=ObjectKind)
             whole = [msgspec.Raw(text)]
     except DAMAGED:
-        yield from _one_after_the_other(text)
+        yield from _successive_objects(text)
         return
     for number, document in enumerate(whole, 1):
         yield from _of_document(number, _opened(bytes(document), "", removed=False))
@@ -346,7 +346,7 @@ def _of_yaml(data: bytes, origin: str) -> Iterator[InputObject | str]:
         for number, document in enumerate(documents(data, origin=origin), 1):
             if isinstance(document, dict) and _KEYS & document.keys():
                 found = True
-                opened = _cut_list(document["items"]) if _is_cut(document) else _again(document)
+                opened = _cut_list(document["items"]) if _is_cut(document) else _decoded_again(document)
                 yield from _of_document(number, opened)
             elif document is not None and not found:
                 break
@@ -371,7 +371,7 @@ def _is_cut(document: dict[str, Any]) -> bool:
 def _cut_list(items: list[Any]) -> Iterator[InputObject | str]:
     """The objects of a list that was cut, without the last, incomplete one. It is not evidence of removals."""
     for item in items[:-1]:
-        yield from _again(item)
+        yield from _decoded_again(item)
     yield "the list is cut off in this object"
 
 
@@ -379,17 +379,17 @@ _BETWEEN: Final = re.compile(r"[ \t\r\n,\x1e]*")
 """Separators of the objects of a watch, of a list without its brackets, and of JSON text sequences."""
 
 
-def _one_after_the_other(text: bytes) -> Iterator[InputObject | str]:
+def _successive_objects(text: bytes) -> Iterator[InputObject | str]:
     """Successive objects, as a watch prints them; the last one may be cut."""
     try:
         values = json_texts(text.decode("utf-8", "replace"), between=_BETWEEN)
         for number, (value, _) in enumerate(values, 1):
-            yield from _of_document(number, _again(value))
+            yield from _of_document(number, _decoded_again(value))
     except BrokenTextError as error:
         yield f"the JSON ends or breaks here: {shorten(str(error))}"
 
 
-def _again(value: object) -> Iterator[InputObject | str]:
+def _decoded_again(value: object) -> Iterator[InputObject | str]:
     """An object that was decoded to find its end."""
     try:
         data = msgspec.json.encode(value)

@@ -55,7 +55,7 @@ class CutLines:
         """The bytes to search for, up to a colour that was cut: by now it is whole, and is removed from the text."""
         return b"\n" + cut.partition("\x1b")[0].encode()
 
-    def goes_on(self, cut: str) -> bool:
+    def is_continued(self, cut: str) -> bool:
         """Whether the text has a line that begins like a cut one; if it still ends there, it is refused again."""
         return cut in self._found
 
@@ -72,7 +72,7 @@ class CutRecords(CutLines):
             self._size += len(chunk)
             yield chunk
 
-    def goes_on(self, cut: str) -> bool:
+    def is_continued(self, cut: str) -> bool:
         """Whether the log is longer than it was when its end was stored as cut."""
         end = cut.rpartition("-")[2]
         return end.isdigit() and int(end) < self._size

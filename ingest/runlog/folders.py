@@ -36,7 +36,7 @@ SHOWN: Final = 3
 
 
 @dataclass
-class PassedOver:
+class SkippedFiles:
     """Files below folders and in archives that are not read, by the reason."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class PassedOver:
     def text(self) -> str:
         """The number of files for each reason, and the first of them.
 
-        >>> PassedOver({"links": ["logs/latest-run"], "empty files": ["a", "b", "c", "d"]}).text
+        >>> SkippedFiles({"links": ["logs/latest-run"], "empty files": ["a", "b", "c", "d"]}).text
         'passed over: empty files: 4 (a, b, c and 1 more); links: 1 (latest-run)'
         """
         parts = []
@@ -61,7 +61,7 @@ class PassedOver:
 
 
 def logs_below(
-    names: Iterable[str], formats: Sequence[TextFormat] = (), passed_over: PassedOver | None = None
+    names: Iterable[str], formats: Sequence[TextFormat] = (), passed_over: SkippedFiles | None = None
 ) -> list[str]:
     """The names, with each folder replaced by the logs below it, in the order of their names.
 
@@ -77,7 +77,7 @@ def logs_below(
         formats: text formats besides those that are built in.
         passed_over: gets the files that are no logs.
     """
-    passed = PassedOver() if passed_over is None else passed_over
+    passed = SkippedFiles() if passed_over is None else passed_over
     return [each for name in names for each in (list(_below(name, formats, passed)) or [name])]
 
 
@@ -94,7 +94,7 @@ def without_logs(folder: str, name: str) -> str:
     )
 
 
-def _below(folder: str, formats: Sequence[TextFormat], passed: PassedOver) -> Iterator[str]:
+def _below(folder: str, formats: Sequence[TextFormat], passed: SkippedFiles) -> Iterator[str]:
     """The logs below a folder, and the folders below it that may not be read; none where it has none, or is a file."""
     closed: list[OSError] = []
     for place, folders, files in os.walk(folder, onerror=closed.append):
@@ -106,14 +106,14 @@ def _below(folder: str, formats: Sequence[TextFormat], passed: PassedOver) -> It
         folders[:] = sorted(set(folders) - NO_LOGS)
         for file in sorted(files):
             path = os.path.join(place, file)  # noqa: PTH118 - names may be any bytes
-            if (reason := _why_passed_over(path, formats)) is None:
+            if (reason := _skip_reason(path, formats)) is None:
                 yield path
             else:
                 passed.add(path, reason)
     yield from (str(error.filename) for error in closed if error.filename != folder)
 
 
-def _why_passed_over(path: str, formats: Sequence[TextFormat]) -> str | None:
+def _skip_reason(path: str, formats: Sequence[TextFormat]) -> str | None:
     """Why a file below a folder is not read; None if it is."""
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):

@@ -128,7 +128,7 @@ def ingest_changed(
         _remember(writer, some, read, reading)
         reports += [report for report in read if not isinstance(report, Note)]
     if changed:
-        _forget_gone(writer, files)
+        _forget_removed_files(writer, files)
     return reports
 
 
@@ -181,7 +181,7 @@ def _remember(writer: Writer, files: Mapping[str, Stamp], reports: Sequence[Load
             writer.replace("read_files", read, keys=["source", "origin"])
 
 
-def _forget_gone(writer: Writer, files: Iterable[str]) -> None:
+def _forget_removed_files(writer: Writer, files: Iterable[str]) -> None:
     """Forget the files that are no more: where each job writes one, they would become more for ever."""
     known = writer.matching("read_files", pl.DataFrame({"source": [SOURCES[0].name]}), keys=["source"])
     named = {as_text(name) for name in files}

@@ -55,7 +55,7 @@ class Spool:
         self._frames.setdefault(key, []).append(used)
         self._held += int(used.estimated_size())
         if self._held > MOST_HELD:
-            self._put_away()
+            self._spill()
 
     def frames(self, key: int | None = None) -> Iterator[pl.DataFrame]:
         """The frames of a key; they can be read any number of times."""
@@ -73,7 +73,7 @@ class Spool:
         """The keys that frames were added under, the smallest first."""
         return sorted(key for key in self._frames if key is not None)
 
-    def _put_away(self) -> None:
+    def _spill(self) -> None:
         """Move all frames that are in memory to the file."""
         try:
             self._write()

@@ -17,7 +17,7 @@ from ingest.files.archive import Member, unpacked
 from ingest.files.input import STDIN, Input, as_text
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.cut_ends import CutLines, CutRecords, cut_lines
-from ingest.runlog.folders import PassedOver, logs_below, why_no_log, without_logs
+from ingest.runlog.folders import SkippedFiles, logs_below, why_no_log, without_logs
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
@@ -72,7 +72,7 @@ def ingest_files(
         cannot be used is reported and leaves nothing behind.
     """
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
-    request = _beside_its_job(writer, logs or LogRequest())
+    request = _with_job_start(writer, logs or LogRequest())
 
     def read_file(name: str) -> ReadLog:
         member = named_files[name]
@@ -114,7 +114,7 @@ def ingest_files(
             passed_over.add(name, reason)
         return reason is None
 
-    passed_over = PassedOver()
+    passed_over = SkippedFiles()
     below = logs_below([name for name in files if not is_live(name)], request.formats, passed_over)
     with unpacked(below, is_selected) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
@@ -134,7 +134,7 @@ def _written_at(name: str) -> datetime | None:
     return datetime.fromtimestamp(status.st_mtime, UTC) if name != STDIN and stat.S_ISREG(status.st_mode) else None
 
 
-def _note(passed_over: PassedOver) -> list[LoadReport]:
+def _note(passed_over: SkippedFiles) -> list[LoadReport]:
     """The note about files that were passed over, if there are any."""
     none = Parsed(SOURCES[0].name, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
     return [Note(passed_over.text, none)] if passed_over.names else []
@@ -168,7 +168,7 @@ def _counted(chunks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
         yield chunk
 
 
-def _beside_its_job(writer: Writer, logs: LogRequest) -> LogRequest:
+def _with_job_start(writer: Writer, logs: LogRequest) -> LogRequest:
     """The request with the start of the job that is stated, if the warehouse has it: years of stamps follow from it."""
     if "job_id" not in logs.facts:
         return logs

@@ -218,7 +218,7 @@ def _without_finished(
     still_cut = set(rejects.filter(pl.col("reason") == CUT).select("origin", "raw").iter_rows())
     cuts = {one.request.origin: one.cuts for one in logs}
     is_whole = [
-        cuts[origin].goes_on(raw) and (origin, raw) not in still_cut
+        cuts[origin].is_continued(raw) and (origin, raw) not in still_cut
         for origin, raw in cut.select("origin", "raw").iter_rows()
     ]
     writer.delete("rejects", cut.filter(pl.Series(is_whole, dtype=pl.Boolean)))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ingest.files.archive import Member
-    from ingest.runlog.folders import PassedOver
+    from ingest.runlog.folders import SkippedFiles
 
 _NAME: Final = "trainer_state.json"
 
@@ -31,7 +31,7 @@ _CHECKPOINT: Final = re.compile(r"checkpoint-(\d+)")
 _STEP: Final = re.compile(rb'"global_step"\s*:\s*(\d+)')
 
 
-def newest_states(members: Sequence[Member], named: Collection[str], passed_over: PassedOver) -> list[Member]:
+def newest_states(members: Sequence[Member], named: Collection[str], passed_over: SkippedFiles) -> list[Member]:
     """The files with only the newest state of each run, and without states beside other logs of their run.
 
     Args:

@@ -30,11 +30,11 @@ from ingest.prometheus.client.responses import (
     LATER,
     LONGEST_REASON,
     PART,
-    AgainError,
     AnsweredError,
+    LimitExceededError,
     NotPrometheusError,
     PartialError,
-    TooMuchError,
+    TemporaryError,
     describe_error,
     error_message,
     innermost,
@@ -124,7 +124,7 @@ class HttpClient:
 
         Raises:
             ServerDownError: it does not answer, or not properly.
-            TooMuchError: a smaller request may be answered.
+            LimitExceededError: a smaller request may be answered.
         """
         if self._closed.is_set():  # the result of this prefetch is no longer needed
             raise self.down("was disconnected from", LATER)
@@ -140,23 +140,23 @@ class HttpClient:
         try:
             return question()
         except AnsweredError as error:
-            if error.is_too_much:
-                raise TooMuchError(error.message) from None
+            if error.may_be_smaller:
+                raise LimitExceededError(error.message) from None
             reason = f": {shown(error.message)}" if error.message else ""
             down = self.down(f"answers with status {error.status}{reason}", error.hint)
             if error.status in AGAIN:
-                raise AgainError(down, pause_s=error.retry_after_s) from None
+                raise TemporaryError(down, pause_s=error.retry_after_s) from None
             raise down from None
         except PartialError as error:
-            raise AgainError(self.down(f"answers only a part: {shown(self.hide(str(error)))}", PART)) from None
+            raise TemporaryError(self.down(f"answers only a part: {shown(self.hide(str(error)))}", PART)) from None
         except (NotPrometheusError, PrometheusApiClientException, KeyError, TypeError) as error:
             raise self._strange(error) from None
         except json.JSONDecodeError:  # requests' own, too
-            raise AgainError(self.down("cuts its answer off", LATER)) from None
+            raise TemporaryError(self.down("cuts its answer off", LATER)) from None
         except (requests.exceptions.InvalidURL, requests.exceptions.TooManyRedirects) as error:
             raise self.down(f"cannot be queried: {shorten(str(error))}", ADDRESS) from None
         except requests.exceptions.RequestException as error:
-            raise AgainError(self._unreachable(error)) from None
+            raise TemporaryError(self._unreachable(error)) from None
         except (ValueError, RecursionError) as error:  # JSON that Prometheus never sends: endless depth or numbers
             raise self._strange(error) from None
 
@@ -206,9 +206,9 @@ class HttpClient:
                 yield part
                 size += len(part)
                 if size > largest:
-                    raise TooMuchError(f"its answer is larger than {largest >> 20} MiB")
+                    raise LimitExceededError(f"its answer is larger than {largest >> 20} MiB")
                 if time.monotonic() > end and size > BITE:
-                    raise TooMuchError(f"its answer is incomplete after {self._patience_s} s")
+                    raise LimitExceededError(f"its answer is incomplete after {self._patience_s} s")
                 if time.monotonic() > end:
                     raise requests.exceptions.ReadTimeout
         except ReadTimeoutError as error:

@@ -35,7 +35,7 @@ _ROW: Final = {"before": pl.String, "time": pl.Float64, "value": pl.Float64}
 """What is left of `[time,"value"],` without brackets and quotes; before the time a comma from the row above."""
 
 
-class _NotSoError(Exception):
+class _UnexpectedFormError(Exception):
     """The text has another form than expected; it may be valid all the same."""
 
 
@@ -47,7 +47,7 @@ def samples_of(body: bytes) -> Samples:
     """
     try:
         return _quickly(body)
-    except (_NotSoError, PolarsError):
+    except (_UnexpectedFormError, PolarsError):
         result = _loaded(body)["data"]["result"]
         return checked(series_of(result, "values"))
 
@@ -89,7 +89,7 @@ def _quickly(body: bytes) -> Samples:
         begin = match.end()
         end = begin if body[begin : begin + 1] == b"]" else body.find(b"]]", begin) + 1
         if end < begin:
-            raise _NotSoError
+            raise _UnexpectedFormError
         rest.append(body[at:begin])
         at = end
         sizes.append(body.count(b"[", begin, end))
@@ -103,7 +103,7 @@ def _quickly(body: bytes) -> Samples:
     labels = _labels(b"".join([*rest, body[at:]]), len(sizes))
     count = sum(len(some) for some in times)
     if count != sum(sizes):
-        raise _NotSoError
+        raise _UnexpectedFormError
     return Samples(
         labels,
         np.array(sizes, np.int64),
@@ -122,7 +122,7 @@ def _parse(block: list[bytes], times: list[npt.NDArray[np.int64]], values: list[
     frame = pl.read_csv(csv, has_header=False, schema=_ROW, quote_char=None)
     good = frame["before"].null_count() == frame.height == count and not frame["time"].null_count()
     if not good or frame["value"].null_count() or not frame["time"].is_between(0, LATEST_EPOCH).all():
-        raise _NotSoError
+        raise _UnexpectedFormError
     times.append(_milliseconds(frame["time"]))
     values.append(frame["value"].to_numpy())
 
@@ -140,7 +140,7 @@ def _pairs(text: npt.NDArray[np.uint8]) -> int:
         np.count_nonzero(closes[:-2] & commas[1:-1] & opens[2:]) + 1,
     }
     if len(counts) > 1:
-        raise _NotSoError
+        raise _UnexpectedFormError
     return int(counts.pop())
 
 
@@ -149,7 +149,7 @@ def _labels(rest: bytes, count: int) -> list[dict[str, str]]:
     answer = _loaded(rest)
     series = series_of(answer["data"]["result"], "values")
     if len(series) != count or any(one["values"] for one in series):
-        raise _NotSoError
+        raise _UnexpectedFormError
     return [one["metric"] for one in series]
 
 

@@ -267,7 +267,7 @@ class _AnswerScan:
         begins, first = False, True
         while at < end:
             if data[at] != 0x0A:
-                at = _behind(data, at)
+                at = _end_of_field(data, at)
                 continue
             length, at = _uvarint(data, at + 1)
             is_new = self._series(data, at, at + length)
@@ -281,7 +281,7 @@ class _AnswerScan:
         labels_from = at
         while at < end and data[at] == 0x0A:
             size = data[at + 1]
-            at = at + 2 + size if size < 128 else _behind(data, at)
+            at = at + 2 + size if size < 128 else _end_of_field(data, at)
         is_new = True
         if self.labels:
             begin, until = self.labels[-1]
@@ -292,7 +292,7 @@ class _AnswerScan:
         chunks = self.chunks
         while at < end:
             if data[at] != 0x12:
-                at = _behind(data, at)
+                at = _end_of_field(data, at)
                 continue
             low, high = data[at + 1], data[at + 2]
             if low < 128:
@@ -320,7 +320,7 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
     return number | byte << shift, at + 1
 
 
-def _behind(data: bytes, at: int) -> int:
+def _end_of_field(data: bytes, at: int) -> int:
     """Where an unused field ends."""
     tag, at = _uvarint(data, at)
     if tag & 7 == 0:
@@ -340,7 +340,7 @@ def _labels(
     labels = {}
     while at < end:
         begin, size = at, data[at + 1]
-        at = at + 2 + size if size < 128 else _behind(data, at)
+        at = at + 2 + size if size < 128 else _end_of_field(data, at)
         field = data[begin:at]
         if field not in label_cache:
             label_cache[field] = _label(field)
@@ -355,7 +355,7 @@ def _label(field: bytes) -> tuple[str, str]:
     try:
         _, at = _uvarint(field, 1)
         while at < len(field):
-            begin, at = at, _behind(field, at)
+            begin, at = at, _end_of_field(field, at)
             if field[begin] & 7 == 2:
                 fields[field[begin] >> 3] = field[_uvarint(field, begin + 1)[1] : at]
         return fields[1].decode(), fields[2].decode()

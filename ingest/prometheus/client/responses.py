@@ -68,7 +68,7 @@ LONGEST_REASON: Final = 4000
 """Characters of a server's message that are examined."""
 
 
-class TooMuchError(Exception):
+class LimitExceededError(Exception):
     """The query exceeds a limit of the server."""
 
 
@@ -82,7 +82,7 @@ class AnsweredError(Exception):
         super().__init__(f"{status} {message}")
 
     @property
-    def is_too_much(self) -> bool:
+    def may_be_smaller(self) -> bool:
         """Whether a smaller request may be answered."""
         if TOO_OFTEN.search(self.message):
             return False
@@ -98,7 +98,7 @@ class AnsweredError(Exception):
         return HINTS.get(self.status, LATER)
 
 
-class AgainError(RetryableError):
+class TemporaryError(RetryableError):
     """A request failed and may succeed when it is sent again: `down` is raised where no try is left."""
 
     def __init__(self, down: ServerDownError, *, pause_s: float = 0.0) -> None:
@@ -150,7 +150,7 @@ def not_streamed() -> Iterator[None]:
     try:
         yield
     except AnsweredError as error:
-        if error.status in AGAIN or error.is_too_much:
+        if error.status in AGAIN or error.may_be_smaller:
             raise
         raise NotStreamedError from error
     except (NotPrometheusError, PrometheusApiClientException) as error:

@@ -31,10 +31,10 @@ from ingest.prometheus.client.responses import (
     AGAIN,
     LATER,
     TOO_MUCH,
-    AgainError,
     AnsweredError,
+    LimitExceededError,
     NotStreamedError,
-    TooMuchError,
+    TemporaryError,
     names_of,
     not_streamed,
     number_of,
@@ -127,10 +127,10 @@ class PrometheusServer:
         for some in matchers:
             try:
                 names.update(self._client.request(partial(fetch, some), first=True))
-            except TooMuchError as error:
+            except LimitExceededError as error:
                 smaller = halves_by_name(some)
                 if not smaller:
-                    raise self._too_much(error) from None
+                    raise self._refusal(error) from None
                 matchers += smaller
         return sorted(names)
 
@@ -198,7 +198,7 @@ class PrometheusServer:
 
         try:
             return self._client.request(fetch)
-        except TooMuchError:
+        except LimitExceededError:
             return False
 
     def readings(self, selector: str, *, since: datetime, until: datetime, step: timedelta) -> Samples:
@@ -242,7 +242,7 @@ class PrometheusServer:
         if self._streams is None:
             try:
                 self._streams = self._client.request(lambda: self._streamed(wire.request([], 0, 0), _is_empty))
-            except (NotStreamedError, TooMuchError):
+            except (NotStreamedError, LimitExceededError):
                 self._streams = False
         return self._streams
 
@@ -256,7 +256,7 @@ class PrometheusServer:
             params = {"match[]": export.NOTHING, "start": 0, "end": 1}
             try:
                 self._exports = self._client.request(lambda: self._exported(params, _is_empty))
-            except (NotStreamedError, TooMuchError):
+            except (NotStreamedError, LimitExceededError):
                 self._exports = False
         return self._exports
 
@@ -352,7 +352,7 @@ class PrometheusServer:
 
         try:
             return frozenset(["__name__", *self._client.request(fetch)])
-        except TooMuchError as error:
+        except LimitExceededError as error:
             raise NotStreamedError from error
 
     def ever(self, selector: str, by: str, *, since: datetime, until: datetime, step: timedelta) -> Series:
@@ -400,8 +400,8 @@ class PrometheusServer:
         try:
             result = self._client.request(lambda: self._now(query, at))
             values = self._client.once(lambda: [(each["metric"], number_of(each["value"][1])) for each in result])
-        except TooMuchError as error:
-            raise self._too_much(error) from None
+        except LimitExceededError as error:
+            raise self._refusal(error) from None
         return [(labels, value) for labels, value in values if math.isfinite(value)]
 
     def _now(self, query: str, at: datetime) -> Series:
@@ -429,10 +429,10 @@ class PrometheusServer:
             segment, answer = ready.popleft()
             try:
                 yield segment, answer() if answer else self._client.request(partial(fetch, segment))
-            except TooMuchError as error:
+            except LimitExceededError as error:
                 smaller = halves(segment, step, apart, error)
                 if not smaller:
-                    raise self._too_much(error) from None
+                    raise self._refusal(error) from None
                 ready.extendleft((each, None) for each in reversed(smaller))
 
     def _start(
@@ -479,14 +479,14 @@ class PrometheusServer:
         except wire.UnknownChunksError as error:
             raise NotStreamedError from error
         except export.LongLineError as error:
-            raise TooMuchError(str(error)) from None
+            raise LimitExceededError(str(error)) from None
         except wire.GarbledError as error:
             message = self._client.hide(str(error))
             if TOO_MUCH.search(message):
-                raise TooMuchError(message) from None
-            raise AgainError(self._client.down(f"breaks an answer off: {shorten(message)}", LATER)) from None
+                raise LimitExceededError(message) from None
+            raise TemporaryError(self._client.down(f"breaks an answer off: {shorten(message)}", LATER)) from None
 
-    def _too_much(self, error: Exception) -> ServerDownError:
+    def _refusal(self, error: Exception) -> ServerDownError:
         hint = (
             "Even the smallest segment is too large for one query. Narrow prometheus.selector, or raise the server's "
             "limit (Prometheus: --query.max-samples, --query.timeout)."

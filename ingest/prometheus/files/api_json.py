@@ -102,10 +102,10 @@ def _answers(data: bytes, origin: str) -> Iterable[_ApiResponse]:
     try:
         return [_decoded(data, origin)]
     except InputError:
-        return _behind_each_other(data, origin)
+        return _concatenated_responses(data, origin)
 
 
-def _behind_each_other(data: bytes, origin: str) -> Iterator[_ApiResponse]:
+def _concatenated_responses(data: bytes, origin: str) -> Iterator[_ApiResponse]:
     try:
         for _, text in json_texts(data.decode("utf-8", "replace")):
             yield _decoded(text.encode(), origin)

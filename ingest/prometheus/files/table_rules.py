@@ -74,12 +74,12 @@ class FileTable:
         return [name for name in self.required if name not in columns]
 
 
-def _any(columns: Collection[str], when: pl.Expr) -> pl.Expr:
+def _any_column(columns: Collection[str], when: pl.Expr) -> pl.Expr:
     return pl.any_horizontal(when).fill_null(value=False) if columns else pl.lit(value=False)
 
 
 def _outside(columns: Collection[str], low: float, high: float) -> pl.Expr:
-    return _any(columns, ~pl.col(*columns).is_between(low, high))
+    return _any_column(columns, ~pl.col(*columns).is_between(low, high))
 
 
 _MEAN, _COVERED, _INTERVAL = pl.col("mean"), pl.col("covered_s"), pl.col("interval_s")
@@ -140,7 +140,7 @@ GPU_SAMPLES: Final = FileTable(
         *_OF_SAMPLES,
         (pl.all_horizontal(pl.col(*COLUMNS).is_null()), "no value"),
         (_outside(tuple(sorted(RATIOS)), 0, 1 + SLACK), "a ratio is not between 0 and 1"),
-        (_any(_AT_LEAST_NOTHING, pl.col(*_AT_LEAST_NOTHING) < 0), "a value is below 0"),
+        (_any_column(_AT_LEAST_NOTHING, pl.col(*_AT_LEAST_NOTHING) < 0), "a value is below 0"),
     ),
 )
 NODE_SAMPLES: Final = FileTable(

@@ -89,7 +89,7 @@ class CondensedBatch(NamedTuple):
     last: int | None
 
 
-class _About(NamedTuple):
+class _Target(NamedTuple):
     """The target of a series for one rule."""
 
     rule: int
@@ -113,7 +113,7 @@ class Condenser:
     _widths: dict[str, int] = field(default_factory=dict)
     _masks: dict[str, int] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
-    _abouts: list[tuple[str, str, str, str, list[_About]]] = field(default_factory=list)
+    _abouts: list[tuple[str, str, str, str, list[_Target]]] = field(default_factory=list)
     _hosts: Hosts = field(default_factory=Hosts)
     _refused: dict[str, str] = field(default_factory=dict)
     _parts: list[CondensedBatch] = field(default_factory=list)
@@ -210,9 +210,9 @@ class Condenser:
                 self._abouts.append((name, witness, kin, identity, abouts))
         return number
 
-    def _targets(self, name: str, labels: Mapping[str, str]) -> list[_About]:
+    def _targets(self, name: str, labels: Mapping[str, str]) -> list[_Target]:
         """The targets of a series, one for each matching rule."""
-        targets: list[_About] = []
+        targets: list[_Target] = []
         for number in self._by_name.get(name, []):
             rule = self.rules[number]
             if not rule.fits(labels):
@@ -229,7 +229,7 @@ class Condenser:
                 required = "the node and the GPU" if rule.of_gpus else "the node"
                 self._refused[f"{name} {dict(labels)}"] = f"no label names {required if code else rule.code_from}"
                 return []
-            targets.append(_About(number, named, gpu, device, code))
+            targets.append(_Target(number, named, gpu, device, code))
         return targets
 
 

@@ -124,13 +124,13 @@ def _edges(gathered: CondensedSeries, rules: Sequence[Rule], until: int) -> pl.D
     targets = gathered.targets.join(_as_frame(rules), on="rule", maintain_order="left")
     here = _presence(gathered)
     steps = _steps(gathered.runs).join(targets, on="series", maintain_order="left")
-    steps = _with_others(_that_appeared(steps, here), steps)
+    steps = _with_other_series(_appeared_series(steps, here), steps)
     parts = [
         _levels(steps.filter(pl.col("event") == "level")),
         _increases(steps.filter(pl.col("event") == "increase")),
         _falls(steps.filter(pl.col("event") == "fall")),
         _shares(gathered.runs.join(targets.filter(pl.col("event") == "share"), on="series", maintain_order="left")),
-        _gone(gathered, targets.filter(pl.col("event") == "gone"), rules),
+        _vanished_series(gathered, targets.filter(pl.col("event") == "gone"), rules),
     ]
     edges = pl.concat(parts).filter(pl.col("known") <= until)
     first = pl.col("first_seen")
@@ -178,7 +178,7 @@ def _unions(runs: pl.DataFrame, of: list[str]) -> pl.DataFrame:
     return ordered.group_by(*of, number, maintain_order=True).agg(pl.col("low").min(), pl.col("high").max())
 
 
-def _that_appeared(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
+def _appeared_series(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
     """Steps; a series that `appears` was good (0) before, if its witness was read without it."""
     alone = pl.col("appears") & (pl.col("gap").is_null() | (pl.col("gap") > _GONE)) & (pl.col("event") == "level")
     alone |= pl.col("appears") & pl.col("before").is_null()
@@ -194,7 +194,7 @@ def _that_appeared(steps: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
     return numbered.with_columns(before=before).drop("row")
 
 
-def _with_others(steps: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+def _with_other_series(steps: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """Steps with `others`: recent values of other series of the same thing, where the series itself has none before.
 
     An exporter that was restarted, or scraped a second time, is a new series of an old fault.
@@ -277,8 +277,8 @@ def _not_going_on(bad: pl.DataFrame) -> pl.DataFrame:
     """Bad cells of a series, without those that continue the one before and belong to the same `again`."""
     last = pl.col("cell").shift(1).over("series", "rule")
     begins, began = pl.col("cell") * pl.col("width"), last * pl.col("width")
-    goes_on = (last == pl.col("cell") - 1) & (begins // pl.col("again") == began // pl.col("again"))
-    return bad.filter(~goes_on.fill_null(value=False))
+    continues = (last == pl.col("cell") - 1) & (begins // pl.col("again") == began // pl.col("again"))
+    return bad.filter(~continues.fill_null(value=False))
 
 
 def _falls(steps: pl.DataFrame) -> pl.DataFrame:
@@ -309,7 +309,7 @@ def _shares(readings: pl.DataFrame) -> pl.DataFrame:
     return _as_edges(_not_going_on(bad))
 
 
-def _gone(gathered: CondensedSeries, targets: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
+def _vanished_series(gathered: CondensedSeries, targets: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
     """Series that were read for a while, and then not for GONE_S, while their witness still reported others.
 
     A failed collector reports none of them.

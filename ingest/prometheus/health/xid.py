@@ -232,12 +232,12 @@ def _runs(readings: pl.DataFrame, key: list[str], holds: Callable[[float, float]
 
 def _others_state(runs: pl.DataFrame, key: list[str], holds: Callable[[float, float], bool]) -> Iterator[str | None]:
     """`others` of each run, as `_runs` describes it."""
-    others, where = _Others(), None
+    others, where = _EarlierSeries(), None
     moments = (pl.col(name).dt.epoch("us") for name in ("ts", "until"))
     rows = runs.select(pl.struct(key).alias("place"), "series", *moments, "value", "before", "alone")
     for here, series, ts, until, value, before, alone in rows.iter_rows():
         if here != where:
-            others, where = _Others(), here
+            others, where = _EarlierSeries(), here
         others.move_to(ts)
         if alone and value > 0:
             lately = others.lately(ts, series)
@@ -249,7 +249,7 @@ def _others_state(runs: pl.DataFrame, key: list[str], holds: Callable[[float, fl
 
 
 @dataclass
-class _Others:
+class _EarlierSeries:
     """The series of a GPU that were read before a moment: the value of each, and the end of it (microseconds).
 
     Those that begin or change at that moment are `coming`.

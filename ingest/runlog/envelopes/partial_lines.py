@@ -77,17 +77,17 @@ class Pieces:
         """Whether a line waits for its end."""
         return bool(self._open)
 
-    def whole(self, stream: bytes, before: bytes, text: bytes, *, goes_on: bool) -> bytes:
+    def whole(self, stream: bytes, before: bytes, text: bytes, *, continues: bool) -> bytes:
         """A line joined to the pieces before it; if it goes on, the text behind its last carriage return is kept back.
 
         Args:
             stream: the output stream of the line.
             before: the prefix of the text.
             text: the piece, without a line end.
-            goes_on: whether it is not the last one of its line.
+            continues: whether it is not the last one of its line.
         """
         text = self._open.pop(stream, _NOTHING).kept + text
-        if goes_on:
+        if continues:
             done, _, kept = text.rpartition(b"\r")
             if len(kept) <= LARGEST:
                 self._open[stream] = _Piece(before, kept)
@@ -110,4 +110,4 @@ def _whole(line: bytes, pieces: Pieces) -> bytes:
     if match is None:
         return line
     before, stream, kind, text = match.groups()
-    return pieces.whole(stream, before + b"F ", text, goes_on=kind == b"P")
+    return pieces.whole(stream, before + b"F ", text, continues=kind == b"P")

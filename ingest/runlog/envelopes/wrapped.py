@@ -106,9 +106,9 @@ def _whole(line: bytes, time: str, pieces: Pieces) -> bytes | None:
     except msgspec.DecodeError:
         return None
     text = entry.log.encode(errors="replace")
-    goes_on = _is_piece(entry.log, len(text)) and not text.endswith(b"\n")
-    text = text if goes_on else text.rstrip()
-    return pieces.whole(entry.stream.encode(), time.encode() + b" ", text.replace(b"\n", b"\r"), goes_on=goes_on)
+    continues = _is_piece(entry.log, len(text)) and not text.endswith(b"\n")
+    text = text if continues else text.rstrip()
+    return pieces.whole(entry.stream.encode(), time.encode() + b" ", text.replace(b"\n", b"\r"), continues=continues)
 
 
 def _is_piece(text: str, size: int) -> bool:

@@ -171,7 +171,7 @@ class _MlperfSession:
             return None
         return round((samples or 0) / self.batch) + self.counts_before
 
-    def is_there(self, step: int | None) -> bool:
+    def was_logged(self, step: int | None) -> bool:
         """Whether a step was logged before: another rank's entry repeats it, or one that is written twice."""
         return step is not None and self.last is not None and step <= self.last
 
@@ -207,7 +207,7 @@ def _translated(
     chunks: Iterable[bytes], facts: Mapping[str, Any], findings: Findings, *, prevails: bool
 ) -> Translation:
     log = _MlperfLog(Translation())
-    for origin in _in_time(_near_others(_entries(chunks, findings), findings)):
+    for origin in _in_time(_without_wrong_clocks(_entries(chunks, findings), findings)):
         try:
             log.take(origin)
         except (ValueError, OverflowError) as error:
@@ -245,7 +245,9 @@ NEAR_MS: Final = 3_600_000
 """An entry a day from those beside it, which lie within an hour, has a wrong clock: logs grow in the order of time."""
 
 
-def _near_others(entries: Iterable[tuple[int, _MlperfEntry]], findings: Findings) -> Iterator[tuple[int, _MlperfEntry]]:
+def _without_wrong_clocks(
+    entries: Iterable[tuple[int, _MlperfEntry]], findings: Findings
+) -> Iterator[tuple[int, _MlperfEntry]]:
     """Entries without those of a wrong clock: each is compared with the last one that counts and the next one.
 
     The first and the last stay: a process may log one line and start again days later.
@@ -442,7 +444,7 @@ class _MlperfLog:
             return
         session.counts_before = session.counts_before or (not session.steps and _samples(entry) == 0)
         step = session.step_at(entry)
-        if session.is_there(step):
+        if session.was_logged(step):
             self.repeated += 1
             return
         session.check_ahead(step)

@@ -138,13 +138,13 @@ class WandbApi:
         run = _part(self._data(_FILES, variables), f"{entity}/{project}/{name}", "project", "run")
         nodes = [edge["node"] for edge in (run.get("files") or {}).get("edges") or []]
         for node in nodes:
-            url = self._own(node.get("url")) or node.get("directUrl")
+            url = self._own_address(node.get("url")) or node.get("directUrl")
             if node.get("name") == METADATA and isinstance(url, str) and _is_safe(url):
                 content = _object(self._got(url, None))
                 return content if isinstance(content, dict) else {}
         return {}
 
-    def _own(self, url: object) -> str | None:
+    def _own_address(self, url: object) -> str | None:
         """An address on this server; None for any other."""
         if not isinstance(url, str):
             return None

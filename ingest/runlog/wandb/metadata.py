@@ -14,7 +14,7 @@ LARGEST: Final = 1 << 20
 """Bytes; a larger file is not read."""
 
 
-def environment_beside(log: str) -> EnvironmentMessage | None:
+def environment_of_log(log: str) -> EnvironmentMessage | None:
     """The environment of the process that wrote a log; None where no file records it."""
     path = Path(log).parent / "files" / "wandb-metadata.json"
     try:

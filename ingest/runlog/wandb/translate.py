@@ -134,7 +134,7 @@ class WandbLog(RecordLog):
         place = (
             self._environment
             if self._environment.host
-            else metadata.environment_beside(self._path) or self._environment
+            else metadata.environment_of_log(self._path) or self._environment
         )
         config, slurm = self._message.config, place.slurm
         job = slurm.get("job_id") or config.get("slurm_job_id") or config.get("SLURM_JOB_ID")

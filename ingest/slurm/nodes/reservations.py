@@ -251,8 +251,8 @@ def _history(rows: DumpRows, cluster: str | None) -> pl.DataFrame:
 def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
     """Mark history records that another record continues: their ends are final, whenever the text was made."""
     following = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
-    goes_on = history.join(following.unique(), on=["cluster", "name", "ended_at"], how="semi")
-    ended = goes_on.filter(pl.col("started_at") < pl.col("ended_at"))
+    continued = history.join(following.unique(), on=["cluster", "name", "ended_at"], how="semi")
+    ended = continued.filter(pl.col("started_at") < pl.col("ended_at"))
     closed = ended.select(*_KEY, "ended_at", pl.col("ended_at").alias("seen")).unique()
     return conform(
         history.join(closed, on=[*_KEY, "ended_at"], how="left").with_columns(

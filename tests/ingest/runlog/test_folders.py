@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from ingest.runlog import store
-from ingest.runlog.folders import PassedOver, logs_below
+from ingest.runlog.folders import SkippedFiles, logs_below
 from ingest.runlog.translation import LogRequest
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same, contents
@@ -169,7 +169,7 @@ def test_every_file_is_read_or_passed_over_with_a_reason(tmp_path: Path) -> None
     with tarfile.open(folder / "logs.tar", "w") as archive:
         archive.add(folder / "train.out", "train.out")
         archive.add(folder / "README.md", "README.md")
-    passed = PassedOver()
+    passed = SkippedFiles()
     assert logs_below([str(folder)], passed_over=passed) == [str(folder / "train.out")]
     assert {reason: [Path(name).name for name in names] for reason, names in passed.names.items()} == {
         "folders of code": ["__pycache__"],

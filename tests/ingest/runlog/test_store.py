@@ -147,7 +147,7 @@ def test_cut_lines_are_detected_at_any_division_of_the_text(parts: list[str], si
     lines = CutLines(cuts)
     assert b"".join(lines.passed_on(chunks)) == text.encode()
     for cut in cuts:
-        assert lines.goes_on(cut) == any(line.startswith(cut) for line in text.split("\n"))
+        assert lines.is_continued(cut) == any(line.startswith(cut) for line in text.split("\n"))
 
 
 def test_a_bad_file_is_reported_and_the_others_are_loaded(tmp_path: Path) -> None:

@@ -201,8 +201,8 @@ def _until_blank(texts: pl.Series, numbers: _Numbers, places: _Numbers) -> pl.Se
 def _mixed(parts: pl.DataFrame) -> pl.DataFrame:
     """Lines (`line`, `text`) that are not simply their parts: a stamp before them, or something behind a bar."""
     text = parts["text"]
-    goes_on = text.str.find("]", literal=True) + 1 < text.str.len_bytes()
-    bars = parts.filter(goes_on & text.str.contains("%|", literal=True))
+    continues = text.str.find("]", literal=True) + 1 < text.str.len_bytes()
+    bars = parts.filter(continues & text.str.contains("%|", literal=True))
     behind = bars.filter(bars["text"].str.contains(_BAR_AND_MORE))
     has_others = (parts["part"] > 0) | (parts["part"].shift(-1) > 0).fill_null(value=False)
     stamped = parts.filter(has_others & text.str.contains(_LEADING))

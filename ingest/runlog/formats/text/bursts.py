@@ -154,11 +154,11 @@ def _bursts(steps: pl.DataFrame) -> pl.DataFrame:
     groups = groups.with_columns(pl.col(f"{name}_last").shift(1).alias(new) for new, name in before.items())
     gap = pl.col("at") - pl.col("_since")
     least = pl.when(pl.col("unit") < US).then(_GAP_US).otherwise(_COARSE_GAP_US)
-    goes_on = (pl.col("_from") < pl.col("step")) & (pl.col("_started") == pl.col("_starts"))
+    continues = (pl.col("_from") < pl.col("step")) & (pl.col("_started") == pl.col("_starts"))
     is_fine = pl.col("unit") < US
     is_late = pl.when("_has_took").then(pl.col("_tail") * US >= least).otherwise((gap >= least).fill_null(is_fine))
     is_burst = (pl.col("_n") > 1) & (pl.col("_row") >= 0) & is_late
-    way = pl.when("_has_took").then(_DURATIONS).when(goes_on).then(_SHARE).otherwise(_UNKNOWN)
+    way = pl.when("_has_took").then(_DURATIONS).when(continues).then(_SHARE).otherwise(_UNKNOWN)
     return groups.filter(is_burst).select("_group", "_n", "_since", "_from", "_until", "_to", _way=way)
 
 

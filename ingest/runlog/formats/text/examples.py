@@ -36,7 +36,7 @@ def given(form: TextFormat, text: str) -> dict[str, Any]:
         raise ExampleError(scanned.refused[0].reason)
     records = scanned.records()
     if records.height != 1:
-        raise ExampleError(_not_one(scanned, records.height))
+        raise ExampleError(_why_not_one_line(scanned, records.height))
     record = records.row(0, named=True)
     kind = form.lines[record.pop("kind")]
     values = {name: value for name, value in record.items() if value is not None}
@@ -49,7 +49,7 @@ def given(form: TextFormat, text: str) -> dict[str, Any]:
     return values | facts | {"kind": kind.kind} | ({"event": kind.event} if kind.event else {})
 
 
-def _not_one(scanned: FormatScan, count: int) -> str:
+def _why_not_one_line(scanned: FormatScan, count: int) -> str:
     """Why a text that is to be one line of a format is none."""
     if count:
         return f"{count} lines of it are read; an example has one"

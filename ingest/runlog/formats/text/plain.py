@@ -46,11 +46,11 @@ def _is_step(timeline: Timeline) -> pl.Expr:
 def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.DataFrame, bool]]:
     """Parts of the records, and whether a part is plain."""
     whole = is_step & pl.col("step").is_finite() & _placed_by().is_not_null()
-    goes_on = whole & whole.shift(1) & (pl.col("step") > pl.col("step").shift(1))
+    continues = whole & whole.shift(1) & (pl.col("step") > pl.col("step").shift(1))
     same = pl.all_horizontal(
         each.eq_missing(each.shift(1)) for each in (pl.col("kind"), pl.col("writer"), _placed_by())
     )
-    follows = (goes_on & same).fill_null(value=False)
+    follows = (continues & same).fill_null(value=False)
     numbered = records.select(stretch=(~follows).cum_sum()).to_series().rle().struct.unnest()
     yield from cut(records, ((size, True) for size in numbered["len"]))
 

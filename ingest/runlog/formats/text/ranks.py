@@ -23,7 +23,7 @@ _COUNTED: Final = ("step", "start", "train", "begin", "end", "time", "facts")
 """Kinds of lines that count."""
 
 
-def of_one_rank(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
+def without_repeats_of_ranks(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     """Records (`scan.SCHEMA`) without those that repeat another rank's.
 
     Of a kind of lines the rank with most of them is kept; of two alike, the one that is first in the log. Another is
@@ -41,7 +41,7 @@ def of_one_rank(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
 
 @dataclass
 class RankTally:
-    """Which rank prints which steps how often: what `of_one_rank` needs of a log, some records at a time.
+    """Which rank prints which steps how often: what `without_repeats_of_ranks` needs of a log, some records at a time.
 
     Attributes:
         form: the format that they are of.
@@ -96,8 +96,8 @@ class RankTally:
         return int(counts.join(self._repeated, on=["kind", "writer"], how="semi")["len"].sum())
 
     @property
-    def are_of_one_run(self) -> bool:
-        """Whether no writer can be of another run (`of_one_run`): most steps of each are those of the first one."""
+    def agree_on_steps(self) -> bool:
+        """Whether no writer can be of another run: most steps of each are those of the first one."""
         is_step = pl.col("kind").is_in(self.form.numbers_of("step"))
         steps = self._whole.filter(is_step & (pl.col("step") >= 0))
         begins = _reach(pl.concat(self._spans).filter(is_step))
@@ -161,7 +161,7 @@ FEWEST_TURNS: Final = 5
 """Turns in which each of two writers goes on from its own last step, where they are two runs."""
 
 
-def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, dict[str, int]]:
+def without_other_runs(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, dict[str, int]]:
     """Records without those of other runs, or other loops, that print in turn with the one that prints most.
 
     Between the steps of one run and those of another lie steps that neither has done. A start, a checkpoint or a fact
@@ -198,9 +198,9 @@ def _in_turn(one: pl.DataFrame, other: pl.DataFrame) -> bool:
     steps = steps.with_columns(own=pl.col("step").shift(1).over("writer"), before=pl.col("step").shift(1))
     turns = steps.filter((pl.col("writer") != pl.col("writer").shift(1)) & pl.col("own").is_not_null())
     interval = pl.col("writer").replace_strict(intervals, return_dtype=pl.Float64)
-    goes_on = (pl.col("step") - pl.col("own")).is_between(0.5 * interval, 1.5 * interval)
+    continues = (pl.col("step") - pl.col("own")).is_between(0.5 * interval, 1.5 * interval)
     is_far = (pl.col("step") - pl.col("before")).abs() > FURTHEST_APART * max(intervals.values())
-    counts = turns.group_by("writer").agg(n=pl.len(), own=(goes_on & is_far).sum())
+    counts = turns.group_by("writer").agg(n=pl.len(), own=(continues & is_far).sum())
     enough = (pl.col("own") >= FEWEST_TURNS) & (2 * pl.col("own") > pl.col("n"))
     return counts.filter(enough).height == 2
 

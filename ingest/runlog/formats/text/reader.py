@@ -21,7 +21,13 @@ from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.bursts import Bursts
 from ingest.runlog.formats.text.order import Copies, LineOrder, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
-from ingest.runlog.formats.text.ranks import RankTally, commands_for, of_one_rank, of_one_run, writers
+from ingest.runlog.formats.text.ranks import (
+    RankTally,
+    commands_for,
+    without_other_runs,
+    without_repeats_of_ranks,
+    writers,
+)
 from ingest.runlog.formats.text.scan import US, FormatScan, Sample, scan
 from ingest.runlog.formats.text.sessions import TextEvent
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
@@ -120,7 +126,7 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
         order.take(times.of(part))
         authors |= writers(part, found.form)
     if copies.may_be or len(authors) > 1:
-        parts = _of_one_rank(found, request, findings, may_be_copied=copies.may_be)
+        parts = _without_copies(found, request, findings, may_be_copied=copies.may_be)
         order = LineOrder(found.form)
         for part in _timed(found, request, parts):
             order.take(part)
@@ -149,7 +155,7 @@ def _last_lines(records: pl.DataFrame) -> dict[str | None, int]:
     return dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows())
 
 
-def _of_one_rank(found: FormatScan, request: LogRequest, findings: Findings, *, may_be_copied: bool) -> _Parts:
+def _without_copies(found: FormatScan, request: LogRequest, findings: Findings, *, may_be_copied: bool) -> _Parts:
     """The records without copies, those of other runs, and those that repeat another rank's.
 
     The findings get how many were left out.
@@ -158,13 +164,13 @@ def _of_one_rank(found: FormatScan, request: LogRequest, findings: Findings, *, 
         tally = RankTally(found.form)
         for part in found.parts(SLICE):
             tally.take(part)
-        if tally.are_of_one_run:
+        if tally.agree_on_steps:
             findings.n_duplicates += tally.n_repeated
             return lambda: map(tally.without_repeated, found.parts(SLICE))
     every = found.records()
     single = without_copies(every, found.form)
-    own, apart = of_one_run(single, found.form)
-    ours = of_one_rank(own, found.form)
+    own, apart = without_other_runs(single, found.form)
+    ours = without_repeats_of_ranks(own, found.form)
     findings.n_duplicates += every.height - ours.height
     if single.height < every.height:
         findings.warnings.append(LoadWarning("log_repeated", every.height - single.height))

@@ -311,10 +311,10 @@ class Sample:
         if self.unreadable is None:
             self.unreadable = next(iter(lines["text"].filter(lines["text"].str.contains(PATTERN)).head(1)), None)
         if not self.candidates:
-            self.candidates = _alike(lines["text"].filter(lines["text"].str.contains(_LIKE_A_STEP)))
+            self.candidates = _similar_lines(lines["text"].filter(lines["text"].str.contains(_LIKE_A_STEP)))
 
 
-def _alike(lines: pl.Series) -> list[str]:
+def _similar_lines(lines: pl.Series) -> list[str]:
     """The first line that has a loss of training, or any loss, or just the first, and those like it behind it."""
     has_loss = lines.str.contains("(?i)loss")
     trains = lines.str.replace_all(HELD_OUT, "").str.contains("(?i)loss")
@@ -434,7 +434,7 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
         has_clock &= ~lines["text"].str.contains(PLAIN)
     parts = [
         moments(part)
-        for part in (_with_own(stamped(lines.filter(has_clock))), _unstamped(lines.filter(~has_clock)))
+        for part in (_with_own_stamps(stamped(lines.filter(has_clock))), _unstamped(lines.filter(~has_clock)))
         if part.height
     ]
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
@@ -452,7 +452,7 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
     )
 
 
-def _with_own(lines: pl.DataFrame) -> pl.DataFrame:
+def _with_own_stamps(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines with their own stamps behind a collector's, if any has one."""
     texts = own_texts(lines)
     return lines if texts is None else lines.hstack(texts)

@@ -133,7 +133,7 @@ class StepColumns:
         """Count steps that wait, and put them away where they are many: a frame of few costs as much as one of many."""
         self._n_waiting += height
         if self._n_waiting >= MOST_ROWS:
-            self._put_away()
+            self._flush_waiting()
 
     def _gather_rows(self) -> None:
         """Make a frame of the steps that were added one by one."""
@@ -141,7 +141,7 @@ class StepColumns:
             self._frames.append(pl.DataFrame(self._rows, schema=STEP_COLUMNS, orient="row", strict=False))
             self._rows = []
 
-    def _put_away(self) -> None:
+    def _flush_waiting(self) -> None:
         """Move the steps that wait to the others."""
         self._gather_rows()
         if not self._frames:
@@ -161,12 +161,12 @@ class StepColumns:
     @property
     def has_tokens(self) -> bool:
         """Whether some have tokens."""
-        self._put_away()
+        self._flush_waiting()
         return self._has_tokens
 
     def printed(self) -> dict[int, dict[str, Any]]:
         """The speed that a log itself prints, by session: means over the time of its steps; empty without any."""
-        self._put_away()
+        self._flush_waiting()
         if not self._printed:
             return {}
         sums = pl.concat(self._printed).group_by("session").sum()
@@ -176,7 +176,7 @@ class StepColumns:
 
     def frames(self, rows: int) -> Iterator[pl.DataFrame]:
         """All steps in frames of about so many; they can be read any number of times."""
-        self._put_away()
+        self._flush_waiting()
         return joined(self._whole.frames(), rows)
 
 

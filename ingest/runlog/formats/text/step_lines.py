@@ -124,8 +124,8 @@ class StepLineWriter:
         sums = [pl.col(name).cum_sum().over("writer", "_run").alias(f"{name}_sum") for name in DURATIONS]
         steps = runs.with_columns(*sums, _lines=pl.int_range(1, pl.len() + 1).over("writer", "_run")).filter(is_step)
         ahead = pl.col("step").diff().over("writer"), number.diff().over("writer")
-        goes_on = (ahead[0] > 0) & (ahead[1] > 0)
-        each = pl.when(goes_on).then(ahead[1] / ahead[0]).otherwise(number / pl.col("step"))
+        continues = (ahead[0] > 0) & (ahead[1] > 0)
+        each = pl.when(continues).then(ahead[1] / ahead[0]).otherwise(number / pl.col("step"))
         sized = steps.with_columns(_each=each).with_columns(
             _summed=(pl.col("_lines") == pl.col("_each")),
             _whole=(pl.col("_each") >= 1) & (pl.col("_each") == pl.col("_each").floor()),

@@ -297,11 +297,11 @@ class Timeline:
         if step == session.last:
             before = session.last_key[0]
             close = record["at"] is not None and before is not None and record["at"] - before <= SAME_US
-            return kind.repeats or close or session.last_key == _key(record) or _is_other(record, session)
+            return kind.repeats or close or session.last_key == _key(record) or _is_other_rank(record, session)
         reported = session.of_writer.get(record["writer"])
         if reported is None:  # a rank that has not reported before is one line behind, a process that goes on further
             behind = 1 if record["at"] is not None else FURTHEST_BEHIND
-            is_late = session.previous is not None and _is_other(record, session)
+            is_late = session.previous is not None and _is_other_rank(record, session)
             is_late = is_late and step >= (session.last or 0) - behind
             self.counts["overlaps"] += is_late and record["at"] is None and record["writer"] in self.last_lines
             return is_late
@@ -526,7 +526,7 @@ def _overlaps(event: TextEvent, begin: int | None, end: int | None) -> bool:
     return event.is_timed and begin <= event.end and event.begin <= end
 
 
-def _is_other(record: Mapping[str, Any], session: TextSession) -> bool:
+def _is_other_rank(record: Mapping[str, Any], session: TextSession) -> bool:
     """Whether another rank wrote a line than the last one that counted."""
     return bool(record["writer"] != session.last_key[1])
 

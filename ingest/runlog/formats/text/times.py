@@ -119,9 +119,9 @@ class Times:
         timed = records.with_columns(unit=unit)
         at = self._by_date(self._with_years(timed)) if self.stamps.is_dated else self._by_clock(timed)
         stamped = timed.with_columns(at.alias("at"))
-        return (self._by_own(stamped) if self.stamps.collected.is_late else stamped).drop(STAMP_COLUMNS)
+        return (self._with_own_times(stamped) if self.stamps.collected.is_late else stamped).drop(STAMP_COLUMNS)
 
-    def _by_own(self, records: pl.DataFrame) -> pl.DataFrame:
+    def _with_own_times(self, records: pl.DataFrame) -> pl.DataFrame:
         """Records with the times of the lines' own stamps: the collector's come in bursts.
 
         Raises:
