@@ -79,7 +79,7 @@ def within(column: str) -> str:
     return f"{column} >= {SINCE} AND {column} < {UNTIL}"
 
 
-def one_of(column: str) -> str:
+def in_variable(column: str) -> str:
     """Condition that a column is among the values of the variable of that name."""
     return f'"{column}" IN (${{{column}:sqlstring}})'
 

@@ -43,7 +43,7 @@ def nearby(
     )
 
 
-def at_some_time(
+def prefiltered(
     many: pl.DataFrame, few: pl.DataFrame, *, of: str, at: str, before_s: float, after_s: float
 ) -> pl.DataFrame:
     """The rows of `many` that `nearby` may pair, wherever they were: few of them, where `few` are few.

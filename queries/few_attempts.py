@@ -15,7 +15,7 @@ _READ = ("attempt_gpus", "placements")
 
 
 @contextlib.contextmanager
-def only_some(connection: duckdb.DuckDBPyConnection, some: str) -> Iterator[None]:
+def restricted_to(connection: duckdb.DuckDBPyConnection, some: str) -> Iterator[None]:
     """Have `attempt_node_times` be about some attempts: temporary views hide what it reads, in views that name it, too.
 
     Args:

@@ -162,14 +162,14 @@ class Connection:
         """
         from queries.samples.blocks import blocks  # noqa: PLC0415 - the process that runs a person's SQL imports no polars
 
-        declared = self._beside_files(table, cluster)
+        declared = self._database_samples(table, cluster)
         files = self._live_files(table, *integrity.scope("", {"cluster": cluster, "since": since, "until": until}))
         self.require(files)
         if declared.height:
             yield declared.lazy()
         yield from blocks([self.root / file.path for file in files], declared.schema)
 
-    def _beside_files(self, table: str, cluster: str) -> pl.DataFrame:
+    def _database_samples(self, table: str, cluster: str) -> pl.DataFrame:
         """Samples that lie in the database itself."""
         return self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
 
@@ -454,12 +454,12 @@ class Reader(Connection):
             self._files[key] = super()._live_files(table, cluster, first, last)
         return self._files[key]
 
-    def _beside_files(self, table: str, cluster: str) -> pl.DataFrame:
+    def _database_samples(self, table: str, cluster: str) -> pl.DataFrame:
         """Files by the database, which is read once where there are none: days are read one by one."""
         key = (table, cluster)
         if key in self._none_beside:
             return self._none_beside[key]
-        rows = super()._beside_files(table, cluster)
+        rows = super()._database_samples(table, cluster)
         if rows.is_empty():
             self._none_beside[key] = rows
         return rows

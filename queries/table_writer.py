@@ -217,12 +217,12 @@ class TableWriter(Connection):
 
     def query_of_attempts(self, name: str, some: pl.DataFrame, **params: object) -> pl.DataFrame:
         """Rows of a named query of `attempt_node_times` that are about some attempts (`some` has their keys)."""
-        from queries.few_attempts import only_some  # noqa: PLC0415 - few verbs need it
+        from queries.few_attempts import restricted_to  # noqa: PLC0415 - few verbs need it
 
         with (
             self.views_computed_once(),
             self._handed_over(some, "some_attempts", once=False) as keys,
-            only_some(self._connection, keys),
+            restricted_to(self._connection, keys),
         ):
             return self.query(name, **params)
 

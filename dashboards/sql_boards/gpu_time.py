@@ -8,7 +8,18 @@ from dashboards import grafana, palette
 from dashboards.grafana import fixed, override, sql
 from dashboards.numbers import at_least
 from dashboards.parts import BAD, CANNOT_TELL, GOOD, MIDDLING, board
-from dashboards.sql_parts import CLUSTERS, NOTHING, TODAY, bounded, chosen, clusters, counted, one_of, source, table
+from dashboards.sql_parts import (
+    CLUSTERS,
+    NOTHING,
+    TODAY,
+    bounded,
+    chosen,
+    clusters,
+    counted,
+    in_variable,
+    source,
+    table,
+)
 from dashboards.sql_parts import within as in_range
 
 if TYPE_CHECKING:
@@ -20,7 +31,7 @@ UID: Final = "trackside-sql-gpu-time"
 
 _HELD: Final = "\"state\" = 'allocated'"
 _WHERE: Final = f"WHERE {CLUSTERS} AND {in_range('day')}"
-_CHOSEN: Final = f"{_WHERE} AND {_HELD} AND {one_of('partition')}"
+_CHOSEN: Final = f"{_WHERE} AND {_HELD} AND {in_variable('partition')}"
 _HOURS: Final = "SUM(gpu_seconds) / 3600"
 _STACKED: Final[dict[str, Any]] = {
     "drawStyle": "bars",

@@ -256,7 +256,7 @@ def _intervals(pieces: pl.DataFrame, end: int) -> pl.DataFrame:
         .otherwise(_side(_seen("slurm_state", -1), "_last_slurm", _seen("kubernetes_state", -1), "_last_kube")),
         begin_uncertain_s=_blind_s(1),
         end_uncertain_s=_blind_s(-1),
-        _settled=_beside("_quiet", -1),
+        _settled=_neighbouring("_quiet", -1),
     )
     followed = pl.col("kind").is_in(["cordoned", "not_ready", "terminating"]) & (pl.col("ended_by") == "slurm")
     return changed.filter(pl.col("kind").is_not_null() & ~pl.col("blind")).with_columns(
@@ -268,7 +268,7 @@ def _intervals(pieces: pl.DataFrame, end: int) -> pl.DataFrame:
     )
 
 
-def _beside(name: str, step: int) -> pl.Expr:
+def _neighbouring(name: str, step: int) -> pl.Expr:
     """A column of the row so many before (positive) or after (negative), where all between touch each other."""
     gap = (pl.col("started") != pl.col("ended").shift(1)) | (pl.col("lane") != pl.col("lane").shift(1))
     breaks = gap.fill_null(value=True)
@@ -278,13 +278,15 @@ def _beside(name: str, step: int) -> pl.Expr:
 
 def _seen(name: str, step: int) -> pl.Expr:
     """A column of the neighbour; where a side was not observed there, of the one beyond it."""
-    return pl.when(_beside("blind", step)).then(_beside(name, 2 * step)).otherwise(_beside(name, step))
+    return (
+        pl.when(_neighbouring("blind", step)).then(_neighbouring(name, 2 * step)).otherwise(_neighbouring(name, step))
+    )
 
 
 def _blind_s(step: int) -> pl.Expr:
     """Time for which a side was unobserved just before (1) or after (-1), in seconds."""
-    length = _beside("ended", step) - _beside("started", step)
-    return (pl.when(_beside("blind", step)).then(length) / _US).fill_null(0.0)
+    length = _neighbouring("ended", step) - _neighbouring("started", step)
+    return (pl.when(_neighbouring("blind", step)).then(length) / _US).fill_null(0.0)
 
 
 def _side(other_slurm: pl.Expr, slurm: str, other_kube: pl.Expr, kube: str) -> pl.Expr:

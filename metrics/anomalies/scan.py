@@ -97,7 +97,7 @@ def _moved(both: pl.DataFrame) -> pl.DataFrame:
     then it is that of the day alone. So is the highest one, which may also lie where the sum from before was highest.
     """
     was = pl.col("before_height").fill_null(0.0)
-    goes_on = (was > 0) & (was + pl.col("gain") > pl.col("height"))
+    continues = (was > 0) & (was + pl.col("gain") > pl.col("height"))
     ended = {
         "height": was + pl.col("gain"),
         "total": pl.col("before_total") + pl.col("moved"),
@@ -116,7 +116,7 @@ def _moved(both: pl.DataFrame) -> pl.DataFrame:
     stays = ~leads & (before >= pl.col("top")) & (before > 0)
     return both.with_columns(
         n=pl.col("n") + pl.col("before_n").fill_null(0),
-        **{name: pl.when(goes_on).then(value).otherwise(name) for name, value in ended.items()},
+        **{name: pl.when(continues).then(value).otherwise(name) for name, value in ended.items()},
         **{
             name: pl.when(leads).then(value).when(stays).then(f"before_{name}").otherwise(name)
             for name, value in led.items()

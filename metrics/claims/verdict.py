@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from metrics.statistics import Verdict
 
-__all__ = ["Claim", "Exclusion", "Judged", "Kind", "Measurement", "Scope", "failures_that_decide", "judge",
+__all__ = ["Claim", "Exclusion", "Judged", "Kind", "Measurement", "Scope", "judge", "least_deciding_failures",
            "measure_median", "measure_mttf", "measure_ratio", "measure_ratio_capability"]  # fmt: skip
 
 ONE_SIDED_P = 0.05
@@ -101,14 +101,14 @@ def measure_mttf(
         f"exact Poisson, 95 %, {pooled}{wider}",
         numerator=exposure,
         denominator=float(failures),
-        beside=_beside_mttf(failures, exposure, claim, phi),
+        beside=_mttf_notes(failures, exposure, claim, phi),
     )
 
 
 def _failures_needed(failures: int, exposure: float, claim: Claim, phi: float) -> str:
     """Failure-free days for one verdict, further failures for the other, and how long it takes at the rate so far."""
     days = statistics.exposure_needed(claim.target, failures / phi) * phi - exposure
-    more = failures_that_decide(exposure, claim.target, phi=phi) - failures
+    more = least_deciding_failures(exposure, claim.target, phi=phi) - failures
     free = f"{max(days, 0):.3g} more failure-free days of {claim.gpus:,.10g} GPUs would"
     further = f"{more} more failure{'s' if more != 1 else ''} in these {exposure:.3g} days would"
     if claim.direction == "at_least":
@@ -119,10 +119,10 @@ def _failures_needed(failures: int, exposure: float, claim: Claim, phi: float) -
     return needed if on is None else f"{needed}; at the rate so far {on:.3g} more days would decide"
 
 
-def failures_that_decide(exposure: float, target: float, *, phi: float = 1.0) -> int:
+def least_deciding_failures(exposure: float, target: float, *, phi: float = 1.0) -> int:
     """Fewest failures in an exposure that put the whole two-sided interval of the MTTF below a target.
 
-    >>> failures_that_decide(30.0, 3.66)
+    >>> least_deciding_failures(30.0, 3.66)
     15
     """
     low, high = 0, 1
@@ -155,7 +155,7 @@ def _days_at_this_rate(failures: int, exposure: float, claim: Claim, phi: float)
     return (high - 1) * exposure
 
 
-def _beside_mttf(failures: int, exposure: float, claim: Claim, phi: float) -> tuple[str, ...]:
+def _mttf_notes(failures: int, exposure: float, claim: Claim, phi: float) -> tuple[str, ...]:
     """One-sided results, labelled as such, and how wide the interval is bound to be."""
     expected = exposure / claim.target
     many = statistics.p_at_least(failures / phi, expected / phi)

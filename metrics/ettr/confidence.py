@@ -22,7 +22,7 @@ MOST_DRAWN = 1_000
 less as there are fewer of them), and a million runs take no longer than a thousand."""
 
 
-class OverRuns(NamedTuple):
+class RunsInterval(NamedTuple):
     """An interval over runs, or why there is none."""
 
     low: float | None
@@ -30,7 +30,7 @@ class OverRuns(NamedTuple):
     method: str
 
 
-def interval_over_runs(by_run: pl.DataFrame, form: str, *, weighted: bool, seed: int) -> OverRuns:
+def interval_over_runs(by_run: pl.DataFrame, form: str, *, weighted: bool, seed: int) -> RunsInterval:
     """95 % interval of a form of the ETTR over all runs.
 
     Args:
@@ -51,13 +51,13 @@ def interval_over_runs(by_run: pl.DataFrame, form: str, *, weighted: bool, seed:
     effective = effective_number(denominators) if len(denominators) else 0.0
     if effective < MIN_EFFECTIVE_NUMBER:
         reason = f"too few runs for an interval: they weigh as much as {effective:.1f} equal ones of at least"
-        return OverRuns(None, None, f"{reason} {MIN_EFFECTIVE_NUMBER:g}")
+        return RunsInterval(None, None, f"{reason} {MIN_EFFECTIVE_NUMBER:g}")
     drawn = (_grouped(numerators, seed), _grouped(denominators, seed))
     interval = bootstrap_ratio_interval(*drawn, seed=seed)
     if interval is None:  # the groups weigh less than the runs do
         interval = bootstrap_ratio_interval(numerators, denominators, seed=seed)
     low, high = (None, None) if interval is None else (float(interval.low), float(interval.high))
-    return OverRuns(low, high, f"BCa bootstrap over {len(numerators):,} whole runs, 95 %")
+    return RunsInterval(low, high, f"BCa bootstrap over {len(numerators):,} whole runs, 95 %")
 
 
 def _grouped(values: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:

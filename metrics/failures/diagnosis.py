@@ -14,7 +14,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
-from metrics.time_join import at_some_time, nearby
+from metrics.time_join import nearby, prefiltered
 
 EVENTS: frames.Schema = frames.EVENTS | {"lasts_until": frames.TIME}
 """Events; `lasts_until` is the end of a node state (far in the future while it lasts), null for a moment."""
@@ -136,7 +136,7 @@ def events_around(
         pl.col("ended_at").alias("_end"),
         cancelled_by_person().alias("_by"),
     )
-    some = at_some_time(life, events, of="_end", at="ts", before_s=before_s, after_s=after_s)
+    some = prefiltered(life, events, of="_end", at="ts", before_s=before_s, after_s=after_s)
     where = on_their_nodes(some, attempt_nodes).select(*_KEY, "node", "_start", "_end", "_by")
     near = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
     pairs = near.filter(since_start("_start"))

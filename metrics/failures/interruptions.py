@@ -23,7 +23,7 @@ from metrics.failures.diagnosis import (
     likeliest_cause,
     on_their_nodes,
 )
-from metrics.time_join import at_some_time
+from metrics.time_join import prefiltered
 
 BEFORE_END_S = 600.0
 AFTER_END_S = 300.0
@@ -166,7 +166,7 @@ def in_question(
 ) -> pl.DataFrame:
     """Keys of the attempts whose nodes `interruptions` reads; its arguments. Where few events are, they are few."""
     ended = _ended(attempts)
-    near = at_some_time(ended, events, of="ended_at", at="ts", before_s=before_s, after_s=after_s)
+    near = prefiltered(ended, events, of="ended_at", at="ts", before_s=before_s, after_s=after_s)
     return pl.concat([near.select(_KEY), _parts_of_broken(ended, joined).select(_KEY)]).unique()
 
 

@@ -13,7 +13,7 @@ from metrics import frames
 from metrics.exact import exact_sum
 from metrics.metric import Metric, Parts
 from metrics.theory import lost_goodput_gpu_s_expr
-from metrics.time_join import at_some_time, nearby
+from metrics.time_join import nearby, prefiltered
 
 ROOM_S = 300.0
 """An attempt that starts on a node within 5 minutes after another was preempted there is what room was made for."""
@@ -77,7 +77,7 @@ def in_question(interruptions: pl.DataFrame, attempts: pl.DataFrame, *, room_s: 
     """Keys of the attempts whose nodes `with_second_order` reads: preempted ones, and those that started after them."""
     victims = _victims(interruptions)
     begun = attempts.select(*_KEY, "started_at")
-    comers = at_some_time(begun, victims, of="started_at", at="_freed", before_s=room_s, after_s=0)
+    comers = prefiltered(begun, victims, of="started_at", at="_freed", before_s=room_s, after_s=0)
     return pl.concat([victims.select(_KEY), comers.select(_KEY)]).unique()
 
 

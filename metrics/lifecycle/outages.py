@@ -160,9 +160,9 @@ def _stages(placed: pl.DataFrame, time: pl.DataFrame, whole: pl.DataFrame, end: 
         .join_asof(whole.select("lane", "outage", began="started"), left_on="started", right_on="began", by="lane",
                    strategy="backward", check_sortedness=False)
     )  # fmt: skip
-    goes_on = (pl.col("outage") == pl.col("outage").shift(1)) & (pl.col("stage") == pl.col("stage").shift(1))
+    continues = (pl.col("outage") == pl.col("outage").shift(1)) & (pl.col("stage") == pl.col("stage").shift(1))
     return (
-        cut.with_columns(_part=(~goes_on.fill_null(value=False)).cum_sum())
+        cut.with_columns(_part=(~continues.fill_null(value=False)).cum_sum())
         .group_by("lane", "outage", "_part", "stage", maintain_order=True)
         .agg(
             pl.col("started").min(),

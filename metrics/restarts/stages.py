@@ -17,7 +17,7 @@ from metrics import frames, unknown
 from metrics.failures.diagnosis import since_start
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
 from metrics.no_rows import none_of
-from metrics.time_join import at_some_time, nearby
+from metrics.time_join import nearby, prefiltered
 
 JOB_END = "job_end"
 """The detector of a failure that had no signal before the attempt ended."""
@@ -96,7 +96,7 @@ def in_question(
     restarted: pl.DataFrame, joined: pl.DataFrame, events: pl.DataFrame, *, before_s: float = BEFORE_END_S
 ) -> pl.DataFrame:
     """Keys of the attempts whose nodes `with_detection` reads; its arguments."""
-    near = at_some_time(_failed(restarted), events, of="interrupted_at", at="ts", before_s=before_s, after_s=0)
+    near = prefiltered(_failed(restarted), events, of="interrupted_at", at="ts", before_s=before_s, after_s=0)
     return joined.join(near, on=_RUN, how="semi").select(_KEY)
 
 

@@ -201,9 +201,9 @@ def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
         .with_columns(end=pl.min_horizontal("end", pl.max_horizontal("_next", "begin")))
         .with_row_index("_execution")
     )
-    explained = _behind(ordered, busy, pl.max_horizontal("started", "end")).rename({"_length": "_explained"})
-    carved_out = _behind(ordered, elsewhere, pl.col("started")).rename({"_length": "_carved"})
-    taken = _behind(ordered, busy, pl.col("started")).rename({"_length": "_taken"})
+    explained = _until_next_step(ordered, busy, pl.max_horizontal("started", "end")).rename({"_length": "_explained"})
+    carved_out = _until_next_step(ordered, elsewhere, pl.col("started")).rename({"_length": "_carved"})
+    taken = _until_next_step(ordered, busy, pl.col("started")).rename({"_length": "_taken"})
     pause = pl.col("_next") - pl.col("end") - pl.col("_explained")
     return (
         ordered.join(explained, on="_execution", how="left")
@@ -228,7 +228,7 @@ def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _behind(ordered: pl.DataFrame, busy: pl.DataFrame, since: pl.Expr) -> pl.DataFrame:
+def _until_next_step(ordered: pl.DataFrame, busy: pl.DataFrame, since: pl.Expr) -> pl.DataFrame:
     """Time that events take until the next step; those between two steps follow the earlier one."""
     return (
         busy.rename({"lane": "session"})

@@ -35,7 +35,7 @@ _SESSION: Final = ("cluster", "run_id", "session")
 _PARTS: Final = ("network", "launch")
 
 
-def time_beside(times: pl.DataFrame) -> pl.DataFrame:
+def time_outside_computation(times: pl.DataFrame) -> pl.DataFrame:
     """Of each session the seconds that are beyond the usual of its run, in transfers and on the host.
 
     Args:
@@ -114,7 +114,7 @@ def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
     """Seconds of transfers beyond those of other runs on as many ranks whose ranks compute as long a step.
 
     Args:
-        sessions: a row each, with the columns of `time_beside`, `ranks`, `intervals` and `middle_s`.
+        sessions: a row each, with the columns of `time_outside_computation`, `ranks`, `intervals` and `middle_s`.
 
     Returns:
         The same rows with `others` (how many other runs; null with fewer than two), and `others_s` and `others_times`,

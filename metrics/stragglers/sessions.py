@@ -15,7 +15,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.stragglers.actions import ACTIONS
-from metrics.stragglers.beside import against_other_runs, time_beside
+from metrics.stragglers.beside import against_other_runs, time_outside_computation
 from metrics.stragglers.reasons import reason, share_explained
 from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
@@ -105,7 +105,7 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
         intervals=pl.len().cast(pl.Int64),
     )
     beside = times.join(intervals, on=[*_SESSION, "first_step"], how="left")
-    for part in (_lasting(beside), _slowest_stage(beside), time_beside(times)):
+    for part in (_lasting(beside), _slowest_stage(beside), time_outside_computation(times)):
         sums = sums.join(part, on=_SESSION, how="left")
     return sums
 
@@ -238,7 +238,7 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     return (
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
-        .with_columns(beside=pl.when(no_rank).then(_beside()))
+        .with_columns(beside=pl.when(no_rank).then(_cause_outside_computation()))
         .with_columns(cause=pl.coalesce(pl.col("beside").replace_strict(_CAUSE_OF, default=None), "cause"))
         .with_columns(cause=pl.when(_unsure_of_network()).then(pl.lit("unknown")).otherwise("cause"))
         .with_columns(
@@ -251,7 +251,7 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _beside() -> pl.Expr:
+def _cause_outside_computation() -> pl.Expr:
     """Kind of time beside computation that made a session straggle, one of `_CAUSE_OF`, or null.
 
     Transfers, the host of all ranks, and the host of the rank that the others wait for: the longest of the three. Time
@@ -272,7 +272,7 @@ def _beside() -> pl.Expr:
         .then(pl.lit("network"))
         .when(seconds["late"] == longest)
         .then(pl.when(same).then(pl.lit("late host")).otherwise(pl.lit("late hosts")))
-        .when(_comes_and_goes())
+        .when(_is_intermittent())
         .then(pl.lit("now and then"))
         .otherwise(pl.lit("launch"))
     )
@@ -285,7 +285,7 @@ def _most(part: str) -> pl.Expr:
     return pl.when(decided).then(share * pl.col("wall_s"))
 
 
-def _comes_and_goes() -> pl.Expr:
+def _is_intermittent() -> pl.Expr:
     """Whether the host is slow now and then, as saving and loading data are: that is the shape of the job."""
     return (pl.col("launch_share_of_lines") < MAJORITY) & (pl.col("launch_share") < MAJORITY)
 

@@ -107,10 +107,14 @@ def _causes_of_parts(result: WhatIf) -> dict[str, Cause]:
 
 def _pauses(result: WhatIf) -> bool:
     """Whether forward passes of the same worker differ, and backward passes of the same micro-batches do not."""
-    return result.passes is not None and not _alike(result) and result.passes.forward > 2 * result.passes.backward
+    return (
+        result.passes is not None
+        and not _explained_by_length(result)
+        and result.passes.forward > 2 * result.passes.backward
+    )
 
 
-def _alike(result: WhatIf) -> bool:
+def _explained_by_length(result: WhatIf) -> bool:
     """Whether the length of a micro-batch's forward pass explains half of how backward passes differ."""
     return result.passes is None or (result.passes.alike > 0 and result.passes.alike**2 >= MAJORITY)
 
@@ -190,7 +194,7 @@ def _place(worker: PipelineStage) -> str:
 
 def _shape(result: WhatIf, share: float) -> Verdict:
     uneven, cut = result.shares["micro_batches"], result.shares["stages"]
-    if uneven >= cut and not _alike(result):
+    if uneven >= cut and not _explained_by_length(result):
         return _unknown("micro-batches of the same worker differ, but not alike forward and backward: no lengths")
     if uneven >= cut:
         return Verdict(

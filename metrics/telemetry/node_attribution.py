@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from metrics.telemetry.ownership import UNCLEAR, WHOLE, alone_or_not
+from metrics.telemetry.ownership import UNCLEAR, WHOLE, node_owners
 from metrics.telemetry.rollup_fallback import LONGEST_S
 from metrics.telemetry.sample_grid import HOLD_STEPS, Grid, Integrals, SampleGrid, series, torn
 
@@ -178,7 +178,7 @@ def _attribute_day(ordered: SampleGrid, occupants: Occupants, step_s: float, hou
     near = occupants.stays.filter((pl.col("started") < high) & (pl.col("ended") > low)).join(
         lanes.select("place").unique(), on="place", how="semi"
     )
-    pieces = _summed(alone_or_not(near), of)
+    pieces = _summed(node_owners(near), of)
     alone, several = (_clear(pieces.filter(pl.col("kind") == kind)) for kind in (WHOLE, UNCLEAR))
     mine = _by_lane(alone, "owner", "place").rename({"observed": "own", "value": "own_value"})
     parts = (

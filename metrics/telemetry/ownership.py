@@ -73,7 +73,7 @@ def ownership(day: SampleGrid, held: Holders, low: int, high: int) -> Ownership:
     return Ownership(nodes, place, members, segments)
 
 
-def alone_or_not(stays: pl.DataFrame) -> pl.DataFrame:
+def node_owners(stays: pl.DataFrame) -> pl.DataFrame:
     """Owners of the samples of nodes themselves (traffic, not GPUs): one owner while no other is on the node.
 
     Args:

@@ -133,7 +133,7 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
     ran = frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0.0)
     limit = pl.when(pl.col("time_limit_s") > 0).then("time_limit_s")
     timely = over & pl.col("state").is_in(["COMPLETED", "TIMEOUT"])
-    short = (timely & _went_on_from_none() & (ran / limit < SHORT)).fill_null(value=False)
+    short = (timely & _is_first_of_run() & (ran / limit < SHORT)).fill_null(value=False)
     none = pl.lit(0.0)
     timed = _loops(spending).join(maxima(spending), on=["cluster", "partition"], how="left").with_columns(
         used=pl.when(timely).then(ran / limit)
@@ -185,8 +185,8 @@ def _loops(spending: pl.DataFrame) -> pl.DataFrame:
         *key, "started_at", "job_id", "submitted_at"
     )
     since = frames.seconds(begun - pl.col("ended_at").shift(1).over(key))
-    goes_on = pl.col("_fast") & pl.col("_fast").shift(1).over(key).fill_null(value=False) & (since <= LOOP_GAP_S)
-    looped = ordered.with_columns(_streak=(~goes_on.fill_null(value=False)).cum_sum()).filter(
+    continues = pl.col("_fast") & pl.col("_fast").shift(1).over(key).fill_null(value=False) & (since <= LOOP_GAP_S)
+    looped = ordered.with_columns(_streak=(~continues.fill_null(value=False)).cum_sum()).filter(
         pl.col("_fast") & (pl.len().over("_streak") >= LOOP)
     )
     return marked.with_columns(loop=pl.col("_row").is_in(looped["_row"].implode())).drop("_row", "_fast")
@@ -250,7 +250,7 @@ def time_limits(flags: pl.DataFrame, by: Sequence[str] = ("cluster",)) -> pl.Dat
         `not_run_gpu_s` (requested and not run, by all: what backfill planned around).
     """
     labelled = flags.filter(pl.col("used").is_not_null())
-    used = pl.col("used").filter(_went_on_from_none())
+    used = pl.col("used").filter(_is_first_of_run())
     left = exact_sum(pl.col("time_limit_s") * (1 - pl.col("used")).clip(0) * pl.col("n_gpus"))
     return labelled.group_by(by).agg(
         n_limited=used.len().cast(pl.Int64),
@@ -261,7 +261,7 @@ def time_limits(flags: pl.DataFrame, by: Sequence[str] = ("cluster",)) -> pl.Dat
     )
 
 
-def _went_on_from_none() -> pl.Expr:
+def _is_first_of_run() -> pl.Expr:
     """Whether an attempt is the first of its run: a later one needs only what is left of the run's time."""
     return pl.col("attempt_no").fill_null(1) == 1
 

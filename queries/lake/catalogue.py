@@ -328,7 +328,7 @@ def attached(address: Address, *, read_only: bool, create_at: Path | str | None 
         NoWarehouseError: there is none.
         WarehouseError: it cannot be reached, or an extension is not installed.
     """
-    with _alone(address), engine.connection() as connection, contextlib.ExitStack() as stack:
+    with _file_lock(address), engine.connection() as connection, contextlib.ExitStack() as stack:
         engine.load(connection, "ducklake", *_SCANNERS[address.kind])
         name = stack.enter_context(_attached(address, connection, read_only=read_only, create_at=create_at))
         yield Catalogue(address, connection, name)
@@ -347,7 +347,7 @@ _FILES: Final = threading.Lock()
 """DuckDB attaches a file once in a process."""
 
 
-def _alone(address: Address) -> contextlib.AbstractContextManager[object]:
+def _file_lock(address: Address) -> contextlib.AbstractContextManager[object]:
     return contextlib.nullcontext() if address.file is None else _FILES
 
 

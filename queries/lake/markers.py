@@ -37,7 +37,7 @@ def refuse_a_second(address: Address, storage: Storage) -> None:
         raise WarehouseError(
             f"{address}: a lake cannot be made over {storage.address('')}, which has the files of another one "
             f"({', '.join(sorted(there))}).\nName another place with --data-path, or the address of that lake. "
-            f"{_gone(storage, there)}\nNothing was changed."
+            f"{_hint(storage, there)}\nNothing was changed."
         )
 
 
@@ -50,11 +50,11 @@ def refuse_to_remove(address: Address, storage: Storage, others: set[str]) -> No
     if others:
         raise WarehouseError(
             f"{address}: other catalogues count files of {storage.address('')}, too ({', '.join(sorted(others))}): "
-            f"what this one does not need may be what they are made of.\n{_gone(storage, others)}\nNothing was removed."
+            f"what this one does not need may be what they are made of.\n{_hint(storage, others)}\nNothing was removed."
         )
 
 
-def _gone(storage: Storage, identities: set[str]) -> str:
+def _hint(storage: Storage, identities: set[str]) -> str:
     named = ", ".join(storage.address(f"{FOLDER}/{identity}") for identity in sorted(identities))
     return f"If that catalogue is no more, remove its marker and run it again: {named}"
 

@@ -21,18 +21,18 @@ class LakeReader(Reader):
     @property
     def place(self) -> str:
         """The address of the lake."""
-        return str(self._about()["address"])
+        return str(self._description()["address"])
 
     def token(self) -> str | None:
         """The last commit of the warehouse that this copy is of; None if it is of several."""
-        return self._about().get("token")
+        return self._description().get("token")
 
     def have(self, files: Sequence[ManifestFile]) -> None:
         """Have files of samples be readable below the directory."""
         missing = [file for file in files if not (self.root / file.path).exists()]
         if not missing:
             return
-        about = self._about()
+        about = self._description()
         storage = storage_of(about["data_path"])
         if not storage.local:
             origins = about["clusters"]
@@ -48,6 +48,6 @@ class LakeReader(Reader):
         """Files of samples that are below the directory: those of a bucket are fetched when they are read."""
         return [file for file in self.files() if (self.root / file.path).exists()]
 
-    def _about(self) -> dict[str, Any]:
+    def _description(self) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(self.meta(snapshot.ABOUT) or "{}")
         return about

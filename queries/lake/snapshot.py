@@ -110,7 +110,7 @@ def _prepared(address: Address, cluster: str | None) -> Path:
         content = _content(lake, cluster)
         root = cache_of(lake.identity(), "" if cluster is None else next(iter(content.facts)))
     with disk_errors(root):
-        _for_this_user_alone(root.parents[1])  # it has rows of all clusters
+        _make_private(root.parents[1])  # it has rows of all clusters
         (root / "published").mkdir(parents=True, exist_ok=True, mode=0o700)
         if directory.pointed(root) != content.path(root):
             _Builder(root, content).build()
@@ -119,7 +119,7 @@ def _prepared(address: Address, cluster: str | None) -> Path:
     return root
 
 
-def _for_this_user_alone(folder: Path) -> None:
+def _make_private(folder: Path) -> None:
     """Make a folder that no other user can read, also if an earlier version let all users read it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.suppress(PermissionError):
@@ -331,11 +331,15 @@ class _Builder:
         root = (
             str(self._root) if self._storage.local else ""
         )  # else each reader makes its views of what is here by then
-        facts |= {"root": root, "views": upgrade.views_digest(sql_files.views()), ABOUT: json.dumps(self._about())}
+        facts |= {
+            "root": root,
+            "views": upgrade.views_digest(sql_files.views()),
+            ABOUT: json.dumps(self._description()),
+        }
         connection.execute("TRUNCATE meta")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(facts.items()))
 
-    def _about(self) -> dict[str, object]:
+    def _description(self) -> dict[str, object]:
         content = self._content
         clusters = {entry.cluster: entry.origin for entry in content.entries if entry.cluster}
         token = None if content.only is None else content.only[origins.TOKEN]

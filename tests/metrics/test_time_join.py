@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics.frames import TEXT, TIME
-from metrics.time_join import at_some_time, nearby
+from metrics.time_join import nearby, prefiltered
 from tests.metrics.tables import START
 
 Moments = list[tuple[str, int | None]]
@@ -45,7 +45,7 @@ def test_what_is_near_is_what_trying_all_pairs_finds(many: Moments, few: Moments
 def test_rows_at_some_time_hold_all_that_is_near(many: Moments, few: Moments, before: int, after: int) -> None:
     left, right = moments(many, "ended", "i"), moments(few, "ts", "j")
     near = nearby(left, right, of="ended", at="ts", by=["node"], before_s=before, after_s=after)
-    some = at_some_time(left, right, of="ended", at="ts", before_s=before, after_s=after)
+    some = prefiltered(left, right, of="ended", at="ts", before_s=before, after_s=after)
     assert set(near["i"]) <= set(some["i"]) <= set(left.drop_nulls("ended")["i"])
     assert some["i"].is_unique().all()
     widest = before + after + max(before, after, 1)

@@ -16,8 +16,8 @@ from metrics.claims.verdict import (
     Exclusion,
     Measurement,
     Scope,
-    failures_that_decide,
     judge,
+    least_deciding_failures,
     measure_median,
     measure_mttf,
     measure_ratio,
@@ -194,7 +194,7 @@ def test_verdict_needs_the_required_evidence_and_not_less(
     if result.needed is None:
         assert verdict(failures, days) != "undetermined"
         return
-    enough = failures_that_decide(days, target, phi=phi)
+    enough = least_deciding_failures(days, target, phi=phi)
     by_failures, by_days = ("refuted", "supported") if direction == "at_least" else ("supported", "refuted")
     assert verdict(enough, days) == by_failures
     assert verdict(enough - 1, days) == "undetermined"
