@@ -128,16 +128,14 @@ def _headline(rows: pl.DataFrame, window: Window) -> str:
         return ""
     added = rows.filter(pl.col("added_at") >= window.since)
     if rows["added_at"].count() == 0:
-        return (
-            f"When {counted(rows.height, 'user')} were added is unknown: no account change is loaded.{_attention(rows)}"
-        )
+        return f"When {counted(rows.height, 'user')} were added is unknown: no account change is loaded.{_hint(rows)}"
     middle, low, high = metric.median_to_first_job(added)
     half = "" if middle is None else f", half of them with a first job within {lasted(middle)}"
     interval = "" if middle is None or low is None else f" (95 %: {lasted(low)} to {_open(high)})"
-    return f"{counted(added.height, 'user')} added in this time{half}{interval}.{_attention(rows)}"
+    return f"{counted(added.height, 'user')} added in this time{half}{interval}.{_hint(rows)}"
 
 
-def _attention(rows: pl.DataFrame) -> str:
+def _hint(rows: pl.DataFrame) -> str:
     states = dict(rows.group_by("state").len().rows())
     looks = [f"{states[name]:,} {name}" for name in _ATTENTION if name in states]
     return f" Worth a look: {', '.join(looks)}." if looks else ""
