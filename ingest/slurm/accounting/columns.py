@@ -16,6 +16,7 @@ import polars as pl
 from ingest.slurm.formats import values
 from ingest.slurm.formats.nodelist import expand_column
 from ingest.slurm.formats.timestamps import Instants, read_instants
+from ingest.slurm.formats.tres import TRES_SCHEMA, gres_columns, tres_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +171,7 @@ class DumpColumns:
         """A TRES column, or the GRES column of older Slurm in its place."""
         if name not in self._tres:
             old = name.replace("tres", "gres")
-            read = _gres if not self._has(name) and self._has(old) else values.tres
+            read = _gres if not self._has(name) and self._has(old) else tres_columns
             self._tres[name] = self._column(name, old).each(read)
         return self._tres[name]
 
@@ -244,7 +245,7 @@ def _exit_code(words: pl.Series) -> pl.DataFrame:
 
 def _gres(words: pl.Series) -> pl.DataFrame:
     """GRES in the columns of a TRES: they hold GPUs only."""
-    untold = {name: dtype for name, dtype in values.TRES_SCHEMA.items() if dtype == pl.Int64}
-    return values.gres(words).with_columns(
+    untold = {name: dtype for name, dtype in TRES_SCHEMA.items() if dtype == pl.Int64}
+    return gres_columns(words).with_columns(
         *(pl.lit(None, dtype).alias(name) for name, dtype in untold.items()), parts=pl.lit(value=False)
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.delimited.header import words as names_of
-from ingest.slurm.formats import values
+from ingest.slurm.formats.tres import read_gres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,7 @@ def _gres(text: str | None) -> float | None:
     if text is None or not re.search(r"(?:^|[,/:])gpu\b", text):
         return None
     try:
-        count, _ = values.read_gres(re.sub(r"\bgres[:/]", "", text))
+        count, _ = read_gres(re.sub(r"\bgres[:/]", "", text))
     except ValueError:
         return None
     return count if count <= MOST else None
@@ -177,6 +177,6 @@ def detail(items: str) -> float | None:
     if not items.strip():
         return None
     try:
-        return values.read_gres(items)[0]
+        return read_gres(items)[0]
     except ValueError:
         return None

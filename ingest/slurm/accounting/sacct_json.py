@@ -30,8 +30,8 @@ from ingest.slurm.accounting.json_steps import step_rows
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.step_gpus import STEP_GPUS, with_steps
 from ingest.slurm.accounting.usage import step_usage
-from ingest.slurm.formats import values
 from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS, AnswerRows, Whole, read_rows, whole, words
+from ingest.slurm.formats.tres import tres_columns
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform, latest_time
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _step_gpus(rows: AnswerRows, cluster: str | None) -> pl.DataFrame:
     return conform(
         table.with_columns(
             pl.from_epoch("began", "s").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"),
-            values.tres(table["step_gpus"])["gpus"].alias("step_gpus"),
+            tres_columns(table["step_gpus"])["gpus"].alias("step_gpus"),
         ).drop_nulls(),
         STEP_GPUS,
     )

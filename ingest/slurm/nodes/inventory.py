@@ -14,8 +14,9 @@ from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
 from ingest.future import latest
 from ingest.plausible import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE, Bound
 from ingest.slurm.commands.runner import Fetched, Runner, run
-from ingest.slurm.formats import scontrol, values
+from ingest.slurm.formats import scontrol
 from ingest.slurm.formats.timestamps import read_instants
+from ingest.slurm.formats.tres import read_gres, read_tres
 from ingest.slurm.nodes.events import EVENTS, as_node_states, node_state, parse_events
 from ingest.slurm.nodes.merge import merge_node_states
 from ingest.slurm.nodes.topology import node_path
@@ -136,10 +137,10 @@ def _node_row(node: dict[str, str], cluster: str, seen_at: datetime) -> dict[str
     if not node.get("NodeName"):
         message = "no node name"
         raise ValueError(message)
-    configured = values.read_tres(node.get("CfgTRES", ""))
+    configured = read_tres(node.get("CfgTRES", ""))
     if configured.error:
         raise ValueError(configured.error)
-    counted, kind = values.read_gres(node.get("Gres", ""))
+    counted, kind = read_gres(node.get("Gres", ""))
     n_gpus = configured.gpus or counted
     if n_gpus > GPUS_PER_NODE.most:
         message = f"{n_gpus:,.0f} GPUs in a node cannot be (at most {GPUS_PER_NODE.most:g}: {GPUS_PER_NODE.why})"
