@@ -175,3 +175,11 @@ def _try_gres(text: str) -> tuple[float | None, str | None, str | None]:
         return (*read_gres(text), None)
     except ValueError as error:
         return None, None, str(error)
+
+
+def gres_as_tres(text: pl.Series) -> pl.DataFrame:
+    """The columns of :func:`tres_columns` from GRES, which holds GPUs only: the others are null."""
+    others = {name: dtype for name, dtype in TRES_SCHEMA.items() if dtype == pl.Int64}
+    return gres_columns(text).with_columns(
+        *(pl.lit(None, dtype).alias(name) for name, dtype in others.items()), parts=pl.lit(value=False)
+    )

@@ -1,15 +1,18 @@
 """Slurm's ways to write a value, as whole columns: numbers, durations, memory, exit codes, states, job ids.
 
 Every function takes a text column and returns columns of the same length. Words for "no value" are null, and so are
-unreadable texts: callers distinguish them and refuse or warn. Repeated texts (states, sizes) are read once each and
-joined back.
+unreadable texts: where both may be in a column, the result has a column `lost`, true for the latter.
+
+Most columns repeat the same few texts. `Distinct` splits a column into its distinct texts and an index per row: each
+text is parsed once and the result put back into its rows. Columns with hardly any repeated text (ids, times) are parsed
+row by row.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import polars as pl
 
@@ -31,11 +34,76 @@ _MARKS: Final = (NO_NUMBER, NO_NUMBER + 1)
 UNSET: Final = frozenset(map(str, (*_MARKS, (1 << 64) - 2, (1 << 64) - 1)))
 """The marks for "not set" and "infinite", in 32 and in 64 bits, as texts."""
 
+SAMPLE: Final = 1_000
+"""Rows sampled to decide whether a column repeats its texts."""
+
 FEW: Final = 32
 """Up to this many texts are read one by one: finding the distinct ones would take longer."""
 
+_NO_NAME: Final = frozenset({"", "(null)"})
+
 UNITS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 """Suffixes of sizes and counts, with the power of 1024 that each multiplies by."""
+
+
+Read = TypeVar("Read", pl.Series, pl.DataFrame)
+
+
+class Distinct:
+    """A text column as its distinct texts and the index of one for each row."""
+
+    def __init__(self, text: pl.Series) -> None:
+        self.texts = text
+        self._places: pl.Series | None = None
+        self._nothing = text.null_count() == len(text)
+        if self._nothing:
+            self.texts = pl.Series(text.name, [None], text.dtype)
+            self._places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(text))
+            return
+        if len(text) > FEW and _repeats(text):
+            places = text.cast(pl.Categorical(pl.Categories.random())).to_physical()
+            first = pl.DataFrame({"place": places, "text": text}).select(pl.all().gather(places.arg_unique()))
+            first = first.drop_nulls().sort("place")
+            if first["place"].equals(pl.Series(range(first.height)), check_dtypes=False):
+                self.texts, self._places = first["text"], places
+
+    @cached_property
+    def words(self) -> pl.Series:
+        """The distinct texts; those without a value (`None`, `Unknown`) are null."""
+        return blank_to_null(self.texts)
+
+    def word_rows(self) -> pl.Series:
+        """`words`, row by row."""
+        return self._by_row(self.words)
+
+    def each(self, convert: Callable[[pl.Series], Read], *, as_written: bool = False) -> Read:
+        """The results of `convert` row by row; it converts each text on its own, and null to null.
+
+        Its argument is `words`, or with `as_written` all texts, also those without a value.
+        """
+        if self._nothing:
+            converted = cast("Read", _of_null(convert))
+        else:
+            converted = convert(self.texts if as_written else self.words)
+        return self._by_row(converted)
+
+    def _by_row(self, converted: Read) -> Read:
+        if self._places is None:
+            return converted
+        if isinstance(converted, pl.Series):
+            return converted[self._places]
+        return pl.DataFrame([column[self._places] for column in converted.get_columns()])
+
+
+def _repeats(text: pl.Series) -> bool:
+    sample = text.gather_every(max(len(text) // SAMPLE, 1))
+    return 2 * sample.n_unique() < len(sample)
+
+
+@lru_cache(maxsize=64)
+def _of_null(convert: Callable[[pl.Series], Read]) -> Read:
+    """Result of `convert` for null: most dumps lack half of the columns."""
+    return convert(pl.Series([None], dtype=pl.String))
 
 
 def by_distinct(text: pl.Series, convert: Callable[[str], tuple[object, ...]], schema: Schema) -> pl.DataFrame:
@@ -58,6 +126,11 @@ def blank_to_null(text: pl.Series, words: frozenset[str] = NOTHING) -> pl.Series
     if text.cast(pl.Int64, strict=False).null_count() == text.null_count():
         return text
     return text.to_frame().select(_meaning(words)).to_series()
+
+
+def labels(text: pl.Series) -> pl.Series:
+    """Names that people chose: even "None" may be one."""
+    return blank_to_null(text, _NO_NAME)
 
 
 @cache
@@ -84,6 +157,13 @@ def whole_numbers(text: pl.Series) -> pl.Series:
     return numbers.set(numbers.is_in(_MARKS) | (numbers < 0), None)
 
 
+def checked_whole_numbers(words: pl.Series) -> pl.DataFrame:
+    """`whole_numbers` as the column `read`, and `lost`."""
+    numbers = whole_numbers(words)
+    lost = words.is_not_null() & numbers.is_null()
+    return pl.DataFrame({"read": numbers, "lost": lost & ~words.is_in(list(UNSET)) if lost.any() else lost})
+
+
 def _scaled(text: str) -> int | None:
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGTPE]?)", text.strip(), re.ASCII | re.IGNORECASE)
     if match is None:
@@ -108,6 +188,12 @@ def durations(text: pl.Series) -> pl.Series:
     table = spelled.to_frame().with_columns(_clock(spelled).alias("seconds"))
     rows = text.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
     return _sound(seconds.fill_null(rows["seconds"]))
+
+
+def checked_durations(words: pl.Series) -> pl.DataFrame:
+    """`durations` as the column `read`, and `lost`."""
+    seconds = durations(words)
+    return pl.DataFrame({"read": seconds, "lost": words.is_not_null() & seconds.is_null()})
 
 
 def _sound(seconds: pl.Series) -> pl.Series:
@@ -140,35 +226,36 @@ def _clock(text: pl.Series) -> pl.Series:
     return table.select(pl.when(valid).then(pl.coalesce(from_days, from_clock))).to_series()
 
 
-def time_limits(text: pl.Series) -> pl.Series:
-    """Seconds from a time limit, where a bare number means minutes; `UNLIMITED` and `Partition_Limit` are null.
+def time_limits(text: pl.Series) -> pl.DataFrame:
+    """Seconds (`read`) from a time limit, where a bare number means minutes, and `lost`.
 
-    So are the marks for them, and 0: a requested limit of zero means no limit.
+    `UNLIMITED` and `Partition_Limit` are null and not lost. So are the marks for them, and 0: a requested limit of zero
+    means no limit.
 
-    >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "Partition_Limit", "4294967295", "0"])).to_list()
-    [86400.0, 5400.0, None, None, None, None]
+    >>> time_limits(pl.Series(["1-00:00:00", "90", "UNLIMITED", "4294967295", "0", "soon"])).rows()
+    [(86400.0, False), (5400.0, False), (None, False), (None, False), (None, False), (None, True)]
     """
-    limit = blank_to_null(text, UNLIMITED)
-    minutes = limit.cast(pl.Float64, strict=False)
+    limits = blank_to_null(text, UNLIMITED)
+    minutes = limits.cast(pl.Float64, strict=False)
     limited = minutes.set(~(minutes > 0) | (minutes >= NO_NUMBER), None)
-    return (limited * 60).fill_null(durations(limit.set(minutes.is_not_null(), None)))
-
-
-def is_no_limit(text: pl.Series) -> pl.Series:
-    """Which time limits mean "none" by a number: null, but nothing to warn about."""
-    return text.is_in(["0", *UNSET])
+    seconds = (limited * 60).fill_null(durations(limits.set(minutes.is_not_null(), None)))
+    return pl.DataFrame(
+        {"read": seconds, "lost": limits.is_not_null() & seconds.is_null() & ~limits.is_in(["0", *UNSET])}
+    )
 
 
 def memory_sizes(text: pl.Series) -> pl.DataFrame:
-    """Columns `bytes` and `per` of requested memory: a bare number means MB, `n` is for each node, `c` for each core.
+    """Columns `bytes`, `per` and `lost` of requested memory: a bare number means MB, `n` each node, `c` each core.
 
     2147486448Mn and its like are null: an unset 32-bit number with a flag in its top bit, not two petabytes per node.
     Without the letter it comes from a Slurm that counts in 64 bits, and a whole cluster may have as much.
 
-    >>> memory_sizes(pl.Series(["1G", "3000Mc", "2147486448Mn"])).rows()
-    [(1073741824, ''), (3145728000, 'c'), (None, None)]
+    >>> memory_sizes(pl.Series(["1G", "3000Mc", "2147486448Mn", "odd"])).rows()
+    [(1073741824, '', False), (3145728000, 'c', False), (None, None, False), (None, None, True)]
     """
-    return by_distinct(text, _memory, {"bytes": pl.Int64(), "per": pl.String()})
+    sizes = by_distinct(text, _memory, {"bytes": pl.Int64(), "per": pl.String()})
+    lost = text.is_not_null() & sizes["bytes"].is_null() & ~_is_unset_memory(text)
+    return sizes.with_columns(lost.alias("lost"))
 
 
 def total_memory(sizes: pl.DataFrame, *, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
@@ -190,8 +277,8 @@ def _memory(text: str) -> tuple[int | None, str | None]:
     return (int(size) if size < 2**63 else None), match[3].lower()
 
 
-def is_unset_memory(text: pl.Series) -> pl.Series:
-    """Which texts are the mark for memory that was not set (see :func:`memory_sizes`): null, but nothing to warn about.
+def _is_unset_memory(text: pl.Series) -> pl.Series:
+    """Which texts are the mark for memory that was not set (see :func:`memory_sizes`).
 
     Newer Slurm keeps memory in 64 bits, the flag in the top one of those.
     """
@@ -200,12 +287,13 @@ def is_unset_memory(text: pl.Series) -> pl.Series:
 
 
 def exit_codes(text: pl.Series) -> pl.DataFrame:
-    """Columns `code` and `signal` from `status:signal`.
+    """Columns `code` and `signal` from `status:signal`, and `lost`.
 
-    >>> exit_codes(pl.Series(["0:9", "127:0", "", "x"])).rows()
-    [(0, 9), (127, 0), (None, None), (None, None)]
+    >>> exit_codes(pl.Series(["0:9", "127:0", None, "x"])).rows()
+    [(0, 9, False), (127, 0, False), (None, None, False), (None, None, True)]
     """
-    return by_distinct(text, _exit_code, {"code": pl.Int64(), "signal": pl.Int64()})
+    codes = by_distinct(text, _exit_code, {"code": pl.Int64(), "signal": pl.Int64()})
+    return codes.with_columns((text.is_not_null() & codes["code"].is_null()).alias("lost"))
 
 
 def _exit_code(text: str) -> tuple[int | None, int | None]:

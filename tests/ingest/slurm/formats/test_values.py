@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from unittest import mock
+
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingest.slurm.formats import values
 
@@ -42,7 +46,7 @@ def test_durations_in_all_spellings(text: str, seconds: float | None) -> None:
     ],
 )
 def test_a_time_limit_without_colons_is_in_minutes(text: str, seconds: float | None) -> None:
-    assert values.time_limits(pl.Series([text])).to_list() == [seconds]
+    assert values.time_limits(pl.Series([text]))["read"].to_list() == [seconds]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_counts_may_come_scaled_or_as_the_mark_for_unset(text: str, number: int 
     ],
 )
 def test_exit_codes_are_status_and_signal(text: str, code: tuple[int | None, int | None]) -> None:
-    assert values.exit_codes(pl.Series([text])).row(0) == code
+    assert values.exit_codes(pl.Series([text])).row(0)[:2] == code
 
 
 @pytest.mark.parametrize(
@@ -162,3 +166,55 @@ def test_job_ids_are_parsed(text: str, parts: tuple[object, ...]) -> None:
 def test_words_for_nothing_are_null_in_any_case_and_only_whole() -> None:
     column = pl.Series(["Unknown", "none", "N/A", "NA", " NONE ", "", "None assigned", "nonesuch", "Unknown2"])
     assert values.blank_to_null(column).to_list() == [None] * 7 + ["nonesuch", "Unknown2"]
+
+
+# --- each distinct text is read once ---------------------------------------------------------------------
+
+WORDS = st.sampled_from(["1", "2K", "Unknown", " 8 ", "x", "4294967294", "", "1-00:00:00", "00:10:00", "4Gn", "1:0"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.none() | WORDS, max_size=60), st.sampled_from([0, values.FEW]))
+def test_distinct_texts_convert_like_the_column_row_by_row(words: list[str | None], few: int) -> None:
+    column = pl.Series("x", words, pl.String)
+    known = values.blank_to_null(column)
+    for convert in (values.blank_to_null, values.whole_numbers, values.durations):
+        expected = convert(column), convert(known)
+        with mock.patch.object(values, "FEW", few):
+            assert values.Distinct(column).each(convert, as_written=True).equals(expected[0]), convert
+            assert values.Distinct(column).each(convert).equals(expected[1]), convert
+    for several in (values.states, values.exit_codes, values.memory_sizes):
+        tables = _without_null_flags(several(column)), _without_null_flags(several(known))
+        with mock.patch.object(values, "FEW", few):
+            written = values.Distinct(column).each(several, as_written=True)
+            assert _without_null_flags(written).equals(tables[0]), several
+            assert _without_null_flags(values.Distinct(column).each(several)).equals(tables[1]), several
+
+
+def _without_null_flags(table: pl.DataFrame) -> pl.DataFrame:
+    """A row without a text has no flag, which counts as false."""
+    return table.with_columns(pl.selectors.boolean().fill_null(value=False))
+
+
+@pytest.mark.parametrize("words", [values.NOTHING, values.UNLIMITED, frozenset({"", "(null)"})])
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(st.none() | WORDS | st.sampled_from(["\tNone", "N/A ", "UNLIMITED", "(null)", "  ", " é "])))
+def test_words_for_nothing_are_null_as_in_plain_python(words: frozenset[str], texts: list[str | None]) -> None:
+    texts = [*texts, "a word"]  # where all are numbers they stay as they are
+    expected = [None if each is None or each.strip().lower() in words else each.strip() for each in texts]
+    assert values.blank_to_null(pl.Series("x", texts, pl.String), words).to_list() == expected
+
+
+def test_repeated_texts_are_parsed_once() -> None:
+    looked_at = []
+
+    def convert(column: pl.Series) -> pl.Series:
+        looked_at.append(len(column))
+        return column
+
+    repeated = pl.Series("x", ["a", None, "b", "a"] * 500)
+    assert values.Distinct(repeated).each(convert).equals(repeated)
+    values.Distinct(pl.Series("x", [str(n) for n in range(2000)])).each(convert)
+    nothing = pl.Series("x", [None] * 2000, pl.String)
+    assert values.Distinct(nothing).each(convert).equals(nothing)
+    assert looked_at == [2, 2000, 1]
