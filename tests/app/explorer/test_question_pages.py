@@ -276,7 +276,7 @@ def test_a_drawer_calls_a_category_as_the_page_does(monkeypatch: pytest.MonkeyPa
     metrics = ("lost_imputed", "second_order_share")
     answer = Answer("Lost", rows, shown, metrics, headline="pending demand 50 %.", parts={"subject": "category"})
     made = questions.Shown(answer, "cause", (), total=1, narrowed=False, beside=())
-    monkeypatch.setattr(answer_drawer, "ask", lambda *_: made)
+    monkeypatch.setattr(answer_drawer, "answer_of", lambda *_: made)
     data = cast("Any", SimpleNamespace(answers=SimpleNamespace(ask=lambda *_: {})))
     spec = pages()["/gpu-time"].questions["lost"]
     drawn = words(answer_drawer.drawer(spec, data, VIEW, 0, "share")[1])

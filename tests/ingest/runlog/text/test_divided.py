@@ -173,7 +173,7 @@ def test_ranks_in_slices_are_those_held_as_a_whole(seed: int) -> None:
     text = of_ranks(seed)
     in_slices, report = rows_of(text, 1 << 20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RankTally, "are_of_one_run", False)
+        patch.setattr(RankTally, "agree_on_steps", False)
         whole, report_of_whole = rows_of(text, 1 << 20)
     assert report == report_of_whole
     assert in_slices is not None
