@@ -20,7 +20,6 @@ from queries.changes import (
     written,
 )
 from queries.errors import QueryError
-from queries.lent_rows import ROW_GROUP, LentRows, portions
 from queries.opening import engine, threads
 from queries.reader import Connection
 
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 
     import polars as pl
     import pyarrow as pa
+
+ROW_GROUP = 122_880
+"""Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
 
 
 class TableWriter(Connection):
@@ -50,7 +52,7 @@ class TableWriter(Connection):
         if rows.is_empty():
             return
         many = rows.height > ROW_GROUP
-        with self._handed_over(portions(rows) if many else rows) as name, self._in_bulk(many=many):
+        with self._handed_over(_portions(rows) if many else rows) as name, self._in_bulk(many=many):
             self._connection.execute(f"INSERT INTO {_qualified(table)} BY NAME SELECT * FROM {name}")
         self.changes.touch(table, months_of(rows, time_of(table)))
 
@@ -158,7 +160,7 @@ class TableWriter(Connection):
     def _digests_of(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Digests of rows as the table would store them: `place` (in `rows`), `digest`."""
         placed = rows.with_row_index("place")
-        with self._handed_over(portions(placed) if placed.height > ROW_GROUP else placed) as name:
+        with self._handed_over(_portions(placed) if placed.height > ROW_GROUP else placed) as name:
             digest = _digest(table, rows.columns)
             return self._connection.execute(f"SELECT place, {digest} AS digest FROM {name}").pl()
 
@@ -307,3 +309,33 @@ def _matching(table: str, rows: str, keys: Sequence[str]) -> str:
 def _qualified(table: str) -> str:
     """A table's name as SQL, with its schema if it has one."""
     return ".".join(f'"{part}"' for part in table.split("."))
+
+
+class LentRows:
+    """Rows that DuckDB reads under a name, until they are taken back.
+
+    DuckDB keeps what was registered within a transaction until its end: rows themselves would stay in memory so long.
+    """
+
+    def __init__(self, rows: pa.Table | pa.RecordBatchReader) -> None:
+        self.rows: pa.Table | pa.RecordBatchReader | None = rows
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as a stream of Arrow's C interface; a table gives one as often as it is requested."""
+        if self.rows is None:
+            message = "rows were read after they were taken back"
+            raise AssertionError(message)
+        return self.rows.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]  # pyarrow has no types here
+
+    def take_back(self) -> None:
+        """Let go of the rows."""
+        self.rows = None
+
+
+def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
+    """Rows as they lie in memory, to be read once from first to last: DuckDB cannot filter texts of this form."""
+    import polars as pl  # noqa: PLC0415 - readers import this module, too
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+
+    table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))

@@ -23,10 +23,10 @@ from queries import copying, directory, integrity, permissions, recovery, sql_fi
 from queries.copying import COPYING, Copied
 from queries.errors import CorruptWarehouseError, NoWarehouseError
 from queries.lake.address import address_of
-from queries.lent_rows import ROW_GROUP
 from queries.opening import connect, corrupt, disk_errors, duckdb_errors, first_line
 from queries.reader import MADE, MADE_BYTES, CheckResult, Reader
 from queries.samples.views import view_whole
+from queries.table_writer import ROW_GROUP
 from queries.writer import Writer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from queries import table_writer as writing
-from queries.lent_rows import ROW_GROUP
+from queries.table_writer import ROW_GROUP
 from queries.warehouse import Writer, open_writer
 
 if TYPE_CHECKING:

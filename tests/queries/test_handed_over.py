@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from queries import table_writer as writing
-from queries.lent_rows import LentRows
+from queries.table_writer import LentRows
 from queries.warehouse import open_writer
 
 if TYPE_CHECKING:
