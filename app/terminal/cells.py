@@ -49,13 +49,13 @@ def widths(texts: Iterable[str]) -> list[int]:
     return [width(text) for text in texts]
 
 
-def fit_each(texts: Sequence[str], columns: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """The cells of one line, each of exactly its columns; see `fit`.
+def fit_column(texts: Sequence[str], columns: int, *, right: bool = False) -> list[str]:
+    """The cells of one column, each of exactly so many columns of the terminal; see `fit`.
 
-    >>> fit_each(["gpu", "7"], [4, 3], [False, True])
-    ['gpu ', '  7']
+    >>> fit_column(["gpu", "7"], 4, right=True)
+    [' gpu', '   7']
     """
-    return [fit(text, size, right=to_right) for text, size, to_right in zip(texts, columns, right, strict=True)]
+    return [fit(text, columns, right=right) for text in texts]
 
 
 def wrap(text: str, columns: int | None, *, indent: str = "", first: str | None = None) -> list[str]:

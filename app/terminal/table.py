@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.terminal.cells import fit_each, width, widths, wrap
+from app.terminal.cells import fit_column, width, widths, wrap
 from app.terminal.colour import paint
 from app.terminal.columns import full, neat, safe
 from app.terminal.rows import USUAL, USUAL_ROWS, Headings, RowOptions, columns, sort_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
@@ -267,41 +267,31 @@ def _grid(shown: list[_ShownColumn], terminal: Terminal, *, limited: bool = True
         wrap(column.heading, size) if most else [column.heading] for column, size in zip(shown, sizes, strict=True)
     ]
     deepest = max(map(len, headings), default=1)
-    made = [
-        paint(
-            _line([[""] * (deepest - len(h)) + h for h in headings], n, shown, sizes),
-            "heading",
-            colours=terminal.colours,
-        )
-        for n in range(deepest)
+    folded = [_folded_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
+    depths = [max(map(len, row)) for row in zip(*folded, strict=True)]
+    fitted = []
+    for column, size, heading, cells in zip(shown, sizes, headings, folded, strict=True):
+        texts = [""] * (deepest - len(heading)) + heading
+        for parts, depth in zip(cells, depths, strict=True):
+            texts += parts + [""] * (depth - len(parts))
+        fitted.append(fit_column(texts, size, right=not column.left))
+    lines = list(zip(*fitted, strict=True)) or [()]
+    return [
+        *(paint(_joined(line), "heading", colours=terminal.colours) for line in lines[:deepest]),
+        *(_painted(line, terminal) for line in lines[deepest:]),
     ]
-    for number in range(len(shown[0].cells) if shown else 0):
-        made += _row([column.cells[number] for column in shown], shown, sizes, terminal)
-    return made
 
 
-def _row(cells: list[str], shown: list[_ShownColumn], sizes: list[int], terminal: Terminal) -> list[str]:
-    """A row, in several lines where texts are wider than their column; what needs more than `MOST_LINES` is cut."""
-    needed = widths(cells)
-    folded = [
-        [cell] if own <= size else _folded(cell, size) for cell, own, size in zip(cells, needed, sizes, strict=True)
-    ]
-    right = [not column.left for column in shown]
-    made = []
-    for number in range(max(map(len, folded), default=1)):
-        line = [parts[number] if number < len(parts) else "" for parts in folded]
-        made.append(_painted(fit_each(line, sizes, right), terminal))
-    return made
+def _folded_cells(column: _ShownColumn, size: int) -> list[list[str]]:
+    """The lines of each cell: several where a text is wider than its column."""
+    needed = widths(column.cells)
+    return [[cell] if own <= size else _folded(cell, size) for cell, own in zip(column.cells, needed, strict=True)]
 
 
 def _folded(cell: str, columns: int) -> list[str]:
+    """The lines of a cell; what needs more than `MOST_LINES` is cut."""
     parts = wrap(cell, columns)
     return parts if len(parts) <= MOST_LINES else [*parts[: MOST_LINES - 1], " ".join(parts[MOST_LINES - 1 :])]
-
-
-def _line(headings: list[list[str]], number: int, shown: list[_ShownColumn], sizes: list[int]) -> str:
-    cells = fit_each([lines[number] for lines in headings], sizes, [not column.left for column in shown])
-    return (" " * GAP).join(cells).rstrip()
 
 
 def _widths(shown: list[_ShownColumn], most: int | None) -> list[int]:
@@ -328,13 +318,17 @@ def _widen(shown: list[_ShownColumn], sizes: list[int], most: int) -> None:
         sizes[depths.index(max(depths))] += 1
 
 
-def _painted(cells: list[str], terminal: Terminal) -> str:
-    """A row, with the words that have a colour in it."""
-    cells[-1] = cells[-1].rstrip()
+def _painted(line: Sequence[str], terminal: Terminal) -> str:
+    """A line of a row, with the words that have a colour in it."""
+    cells = [*line[:-1], line[-1].rstrip()]
     for number, cell in enumerate(cells if terminal.colours else ()):
         word = cell.strip()
         if word in _MEANINGS:
             cells[number] = cell.replace(word, paint(word, _MEANINGS[word], colours=True))
+    return _joined(cells)
+
+
+def _joined(cells: Sequence[str]) -> str:
     return (" " * GAP).join(cells).rstrip()
 
 
