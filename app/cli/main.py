@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from app import garbage
 from app.cli import verbs
-from app.cli.files import modules_of
 from app.cli.help.formatting import HelpFormatter
+from app.cli.options import modules_of
 from app.cli.parser import Parser
 from queries.pandas_block import block_pandas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 DESCRIPTION = """\
 Does GPU time become training progress? Trackside accounts for every GPU-second of a cluster exactly once, and derives
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments_ == ["help"]:
         arguments_ = ["--help"]
     options = argparse.Namespace()
-    return _guarded(lambda: _run(arguments_, options), options)
+    return _guarded(arguments_, options)
 
 
 def _run(arguments: Sequence[str], options: argparse.Namespace) -> int:
@@ -116,9 +116,10 @@ def _overview(_: argparse.Namespace) -> int:
     return 0
 
 
-def _guarded(run: Callable[[], int], options: argparse.Namespace) -> int:
+def _guarded(arguments: Sequence[str], options: argparse.Namespace) -> int:
+    """Run a command line; an error becomes its message and exit status."""
     try:
-        return run()
+        return _run(arguments, options)
     except KeyboardInterrupt:
         return _interrupted(options)
     except BrokenPipeError:  # the reader of our output (head, less) has gone: not an error

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how a verb adds its parser.
+"""The verbs and sources that are there, options that several share, and how each adds its parser.
 
 Nothing heavy is imported here: `trackside --help` reads the parsers of all verbs.
 """
@@ -6,6 +6,7 @@ Nothing heavy is imported here: `trackside --help` reads the parsers of all verb
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from app.cli.help.formatting import HelpFormatter
@@ -13,9 +14,30 @@ from app.cli.help.formatting import HelpFormatter
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from types import ModuleType
     from typing import TypeAlias
 
     Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def modules_of(package: ModuleType) -> dict[str, str]:
+    """The public modules of a package and of the folders in it: full names by own names, which are sorted.
+
+    No module is imported, and `pkgutil` would take longer.
+
+    >>> from app.cli import verbs
+    >>> list(modules_of(verbs).items())[:2]
+    [('adjudicate', 'app.cli.verbs.data.adjudicate'), ('backfill', 'app.cli.verbs.serving.backfill')]
+    """
+    modules = {}
+    for folder in package.__path__:
+        rooms = [name for name in os.listdir(folder) if not name.startswith("_") and "." not in name]  # noqa: PTH208 - faster
+        for room in ("", *rooms):
+            for file in os.listdir(f"{folder}/{room}"):  # noqa: PTH208 - faster
+                if file.endswith(".py") and not file.startswith("_"):
+                    name = file.removesuffix(".py")
+                    modules[name] = ".".join(filter(None, (package.__name__, room, name)))
+    return dict(sorted(modules.items()))
 
 
 def path_of(text: str) -> Path:

@@ -11,7 +11,7 @@ from werkzeug.test import Client
 
 from app.cli import main as cli
 from app.cli import verbs
-from app.cli.files import modules_of
+from app.cli.options import modules_of
 from app.config.settings import Config
 from app.panics import LibraryPanicError, as_errors
 from app.service import exporter

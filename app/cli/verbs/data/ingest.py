@@ -6,8 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from app.cli import source_files, sources
-from app.cli.files import modules_of
-from app.cli.options import add_verb
+from app.cli.options import add_verb, modules_of
 from ingest.registry import FOLDERS
 
 if TYPE_CHECKING:
