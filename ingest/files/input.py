@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import sys
+import zlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.long_lines import with_ends
-from ingest.files.packed import LONGEST_MARK, packing_of, unpacked_stream
 from ingest.files.safe_open import open_input
+from ingest.files.unpacked import DecompressedStream, GzipDecoder, Unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +35,20 @@ _BLANK: Final = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
 """Blanks and byte order marks before the first character."""
 
 STDIN: Final = "-"
+
+_PACKINGS: Final = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "bzip2": re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),  # a block, or the end of an empty one: BZh alone is text
+}
+"""Packings, with the beginning of a stream of each."""
+
+_LONGEST_MARK: Final = 10
+"""Bytes of a beginning that identify the packing."""
+
+_MEMORY: Final = 256 << 20
+"""Bytes that a stream may request to be unpacked: `xz -9` needs a quarter of it, a hostile one requests 4 GiB."""
 
 
 def as_text(name: str) -> str:
@@ -193,12 +210,12 @@ class Input:
     def _plain(self) -> io.BufferedIOBase:
         """The bytes themselves, or the unpacked ones."""
         try:
-            begin = self._source.peek(LONGEST_MARK)
+            begin = self._source.peek(_LONGEST_MARK)
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"
             raise InputError(message) from None
         self._packing = packing_of(begin)
-        return self._source if self._packing is None else unpacked_stream(self._packing, self._source)
+        return self._source if self._packing is None else _unpacked_stream(self._packing, self._source)
 
     def _read(self, size: int) -> bytes:
         data = self._read_some(size)
@@ -220,3 +237,30 @@ class Input:
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"
             raise InputError(message) from None
+
+
+def packing_of(begin: bytes) -> str | None:
+    """The packing of a file with this beginning; None where it has none.
+
+    >>> packing_of(b"BZh91AY&SY"), packing_of(b"BZhang|gpu"), packing_of(b"step 1")
+    ('bzip2', None, None)
+    """
+    return next((name for name, mark in _PACKINGS.items() if mark.match(begin)), None)
+
+
+def _unpacked_stream(packing: str, source: io.BufferedReader) -> Unpacked:
+    """The content of a packed stream, unpacked while it is read. A module is imported when a file first needs it."""
+    if packing == "gzip":
+        return DecompressedStream(source, GzipDecoder, (zlib.error,))
+    if packing == "zstd":
+        from ingest.files.zstandard import ZstdFile  # noqa: PLC0415 - needs pyarrow, which most inputs do not
+
+        return ZstdFile(source)
+    if packing == "xz":
+        import lzma  # noqa: PLC0415 - a Python may have been built without
+
+        decoder = partial(lzma.LZMADecompressor, format=lzma.FORMAT_XZ, memlimit=_MEMORY)
+        return DecompressedStream(source, decoder, (lzma.LZMAError, MemoryError))
+    import bz2  # noqa: PLC0415 - likewise
+
+    return DecompressedStream(source, bz2.BZ2Decompressor, (OSError, MemoryError))
