@@ -136,9 +136,11 @@ def read_blocks(
                 continue
             message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
             raise UnrecognisedInputError(message)
-        if delimiter == "," and MARK in data[:_HEADED].decode(errors="replace"):
+        beginning = data[:_HEADED].decode(errors="replace")
+        if delimiter == "," and MARK in beginning:
             delimiter = None  # a spreadsheet's, whose commas are gone
-        header = header or find_header(_first_lines(data), layout, origin=origin, delimiter=delimiter)
+        lines_of_beginning = beginning.split("\n")[:SEARCHED_LINES]
+        header = header or find_header(lines_of_beginning, layout, origin=origin, delimiter=delimiter)
         text = _DelimitedText(data, header.delimiter, offset)
         if not last:
             stop = _last_whole(text, header, layout)
@@ -378,10 +380,6 @@ def _scan(data: bytes, mark: int) -> tuple[Longs, Longs]:
         totals.append(np.array([seen]))
     counts: Longs = np.diff(np.concatenate(totals), prepend=0).astype(np.int64)
     return np.concatenate(ends), counts
-
-
-def _first_lines(data: bytes) -> list[str]:
-    return data[:_HEADED].decode(errors="replace").split("\n")[:SEARCHED_LINES]
 
 
 def _above(text: _DelimitedText, header: Header) -> int:

@@ -86,11 +86,4 @@ FOLDER: Final = SourceFolder(
 TITLES: Final = {source.name: source.title for source in SOURCES}
 """Titles of the sources."""
 
-
-def source_named(name: str) -> IngestSource:
-    """The source of that name.
-
-    >>> source_named("prometheus.slurm").feeds
-    ('cluster_samples',)
-    """
-    return next(source for source in SOURCES if source.name == name)
+BY_NAME: Final = {source.name: source for source in SOURCES}

@@ -18,7 +18,7 @@ from ingest.slurm.people.associations import parse_associations, parse_qos
 from ingest.slurm.people.transactions import parse_transactions
 from ingest.slurm.scheduler.runaway import parse_runaway
 from ingest.slurm.scheduler.sdiag import parse_diag
-from ingest.slurm.sources import SOURCES, source_named
+from ingest.slurm.sources import BY_NAME, SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def parse(kind: SourceName, data: bytes, context: ParseContext) -> Parsed:
         return PARSERS[kind](data, context)
     except TimeZoneError as error:
         listing = kind == "slurm.reservations" and is_listing(data.decode(errors="replace"))
-        raise error.of("scontrol show reservation" if listing else source_named(kind).prints_times) from None
+        raise error.of("scontrol show reservation" if listing else BY_NAME[kind].prints_times) from None
 
 
 def _either(

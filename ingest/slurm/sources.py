@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ingest.source import IngestSource, SourceFolder
-
-if TYPE_CHECKING:
-    from ingest.tables import SourceName
-
 
 SOURCES: Final = (
     IngestSource(
@@ -155,15 +151,7 @@ SOURCES: Final = (
     ),
 )
 
-
-def source_named(name: SourceName) -> IngestSource:
-    """Slurm's source of that name.
-
-    Raises:
-        KeyError: no source has that name.
-    """
-    return {source.name: source for source in SOURCES}[name]
-
+BY_NAME: Final = {source.name: source for source in SOURCES}
 
 FOLDER: Final = SourceFolder(
     "slurm", "Slurm accounting, node events and inventories", SOURCES, position=1, called="Slurm"

@@ -11,7 +11,7 @@ from ingest.slurm.accounting.row_counts import SOURCE, RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
 from ingest.slurm.accounting.store import AttemptWriter, write_job_summaries, write_step_usage
 from ingest.slurm.people import store as people
-from ingest.slurm.sources import source_named
+from ingest.slurm.sources import BY_NAME
 from ingest.slurm.write import with_cluster
 from ingest.store.loads import Growth, write_account
 from ingest.store.request import from_file
@@ -53,7 +53,7 @@ def load_accounting(
         accept_truncated=context.accept_truncated,
     )
     with writer.transaction():
-        growth = Growth(writer, source_named(SOURCE))
+        growth = Growth(writer, BY_NAME[SOURCE])
         attempts = AttemptWriter(writer)
         for block in prefetch_one(blocks):
             attempts.add(block.attempts)

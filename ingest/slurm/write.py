@@ -13,7 +13,7 @@ from ingest.slurm.accounting import store as accounting
 from ingest.slurm.nodes import removals
 from ingest.slurm.nodes import store as nodes
 from ingest.slurm.people import store as people
-from ingest.slurm.sources import source_named
+from ingest.slurm.sources import BY_NAME
 from ingest.store.loads import Growth, write_account
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def write_input(
         The input with the warnings that follow from the existing rows, and how many of its rows are new.
     """
     with writer.transaction():
-        growth = Growth(writer, source_named(parsed.source))
+        growth = Growth(writer, BY_NAME[parsed.source])
         parsed = without_future(parsed, origin=request.origin, now=now)
         parsed = replace(parsed, warnings=[*parsed.warnings, *removals.removed(writer, parsed)])
         writers = WRITERS if parsed.rejects.is_empty() else WRITERS | IN_PART
@@ -62,7 +62,7 @@ def with_cluster(parsed: Parsed, cluster: str | None) -> Parsed:
 
 def empty_warnings(parsed: Parsed) -> list[LoadWarning]:
     """A warning for a dump that has no rows. A quiet window is no mistake, but a wrong one looks the same."""
-    question = source_named(parsed.source).when_empty
+    question = BY_NAME[parsed.source].when_empty
     if parsed.rows_read or not question:
         return []
     if parsed.columns:

@@ -16,7 +16,7 @@ from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.node import kubernetes_nodes, kubernetes_pods
 from ingest.prometheus.series.node_turns import node_turns
-from ingest.prometheus.sources import source_named
+from ingest.prometheus.sources import BY_NAME
 from ingest.prometheus.store import uuids
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import ActivityThresholds, nodes_rolled_up, rolled_up
@@ -74,7 +74,7 @@ def load(
     rows_new: dict[str, int | None] = {}
     with writer.transaction():
         for parsed in sorted(inputs, key=lambda each: "node_aliases" not in each.frames):  # names before their use
-            repetition = Repetition(writer, source_named(parsed.source), request=request, digest=digest)
+            repetition = Repetition(writer, BY_NAME[parsed.source], request=request, digest=digest)
             whole = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
             _write(writer, settings, whole)
             whole = repetition.counted(whole)
@@ -115,7 +115,7 @@ def load_parts(
         for read in parts:
             part = without_future(read, origin=request.origin, now=now)
             if repetition is None:
-                repetition = Repetition(writer, source_named(part.source), request=request, digest=digest)
+                repetition = Repetition(writer, BY_NAME[part.source], request=request, digest=digest)
             _write(writer, settings, part)
             accounts.append(without_rows(part))
         if repetition is None:

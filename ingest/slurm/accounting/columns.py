@@ -137,4 +137,4 @@ class DumpColumns:
     def _noted(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
         """The columns without `lost`, whose rows are counted as unreadable."""
         self.note(name, table["lost"])
-        return table[[column for column in table.columns if column != "lost"]]
+        return table.drop("lost")
