@@ -21,7 +21,7 @@ from metrics import frames
 from metrics.exact import FLOP, exact_mean, exact_sum
 from metrics.metric import Claimable, ExportedFamily, Metric, Parts
 from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
-from metrics.mfu.peaks import Peak, check_peak, peak, peaks
+from metrics.mfu.peaks import Peak, peak, peaks
 from metrics.mfu.remark import INPUTS
 from metrics.mfu.session_flops import flops_per_token_expr
 from metrics.statistics import bootstrap_ratio_interval
@@ -45,7 +45,6 @@ def step_mfu(
     convention: Convention = "palm_full",
     measure: Measure | None = None,
     lower_peak: bool = False,
-    peak_flops: float | None = None,
     peak_dtype: str | None = None,
 ) -> pl.DataFrame:
     """FLOP, peak FLOP and MFU (or HFU) of each step.
@@ -66,7 +65,6 @@ def step_mfu(
         measure: FLOP needed (mfu), or executed (hfu); by default what the convention is about.
         lower_peak: of a run that multiplies in several data types, over the peak of the slowest rather than the
             fastest.
-        peak_flops: dense peak of one GPU in FLOP/s, instead of the table's.
         peak_dtype: over the GPU's peak for this data type, whatever the steps multiplied in; an MFU over the peak of a
             slower type than theirs may be above 1.
 
@@ -75,7 +73,7 @@ def step_mfu(
         such a GPU can do) and `impossible` (left out for that).
 
     Raises:
-        ValueError: there is no such convention, or `peak_flops` is a figure with sparsity.
+        ValueError: there is no such convention.
 
     Source: Chowdhery et al., PaLM (2022), appendix B.
     """
@@ -86,7 +84,7 @@ def step_mfu(
     complete = steps.with_columns(
         pl.lit(None, dtype=kind).alias(name) for name, kind in frames.MODEL.items() if name not in steps.columns
     )
-    kinds = _peaks(steps, peak_flops, peak_dtype, lower=lower_peak)
+    kinds = _peaks(steps, peak_dtype, lower=lower_peak)
     needed = flops_per_token_expr(convention, measure or default_measure(convention))
     flop = pl.col("tokens") * needed
     whole = _positive("n_gpus") * pl.col("_peak") * _positive("wall_s")
@@ -136,13 +134,11 @@ def _positive(name: str) -> pl.Expr:
     return pl.when(pl.col(name) > 0).then(pl.col(name))
 
 
-def _peaks(steps: pl.DataFrame, stated: float | None, chosen: str | None, *, lower: bool) -> pl.DataFrame:
+def _peaks(steps: pl.DataFrame, chosen: str | None, *, lower: bool) -> pl.DataFrame:
     """The peak of one GPU for each kind and data type among the steps, and the MFU that it cannot exceed."""
     pairs = steps.select("gpu_model", "dtype").unique(maintain_order=True)
     chosen_peaks = [_peak_of(model, chosen or dtype, lower=lower) for model, dtype in pairs.iter_rows()]
     flops = [None if each is None else each.flops for each in chosen_peaks]
-    if stated is not None:
-        flops = [check_peak(stated, model, dtype) for model, dtype in pairs.iter_rows()]
     fastest = [_fastest(model, dtype) for model, dtype in pairs.iter_rows()]
     return pairs.with_columns(
         pl.Series("_peak", flops, dtype=pl.Float64),

@@ -1,6 +1,6 @@
 """Peaks of GPUs: dense ones, in FLOP/s (never tera), by kind of GPU and data type.
 
-A peak "with sparsity" is twice the dense one, and an MFU over it half the true one: such figures are refused.
+A peak "with sparsity" is twice the dense one, and an MFU over it half the true one: the table has none.
 
 Sources, by the short names used below:
     torchtitan: pytorch/torchtitan, models/utils.py.
@@ -10,7 +10,6 @@ Sources, by the short names used below:
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 
@@ -30,9 +29,6 @@ DTYPES = {
     "nvfp4": "nvfp4",
 }
 """Data type of the matrix products, as people write it, to the column of the peak table (fp16 runs at bf16's rate)."""
-
-SPARSE_TOLERANCE = 0.01
-"""A stated peak this close to a figure with sparsity is taken to be that."""
 
 
 @dataclass(frozen=True)
@@ -197,29 +193,3 @@ def columns_of(dtype: str | None) -> tuple[str, ...]:
     if types and "mixed" in words:
         types.append("bf16")
     return tuple(dict.fromkeys(types))
-
-
-def check_peak(flops: float, gpu_model: str | None, dtype: str | None) -> float:
-    """A peak that a person states, if it can be a dense one.
-
-    Args:
-        flops: in FLOP/s, of one GPU.
-        gpu_model: the GPU it is claimed for.
-        dtype: the data type it is claimed for.
-
-    Returns:
-        `flops`.
-
-    Raises:
-        ValueError: it is no positive number, or the figure with sparsity, twice the dense one: an MFU over it would be
-            half the true one.
-    """
-    if not 0 < flops < math.inf:
-        raise ValueError(f"a peak is a number of FLOP/s above 0, not {flops}")
-    dense = peak(gpu_model, dtype)
-    if dense is not None and abs(flops / (2 * dense.flops) - 1) <= SPARSE_TOLERANCE:
-        raise ValueError(
-            f"{flops / _T:g} TFLOP/s is the figure of {dense.gpu.name} with sparsity (or of a type half as wide); for "
-            f"{dtype} its dense peak is {dense.flops / _T:g} TFLOP/s. Training uses no sparsity: state the dense one"
-        )
-    return flops

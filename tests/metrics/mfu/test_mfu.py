@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from metrics.mfu.mfu import fleet, step_mfu, summary
-from metrics.mfu.peaks import check_peak, gpu_of, peak, peaks
+from metrics.mfu.peaks import gpu_of, peak, peaks
 from tests.metrics.oracles import flops as oracle
 from tests.metrics.oracles.flops import flops_per_token, mfu
 
@@ -243,24 +243,6 @@ def test_published_tflops_over_the_dense_peak() -> None:
     assert round(100 * 400e12 / 1979e12, 2) == 20.21
 
 
-@pytest.mark.parametrize("flops", [1979e12, 1978e12, 989e12 * 2, 1995e12])
-def test_a_peak_with_sparsity_is_refused(flops: float) -> None:
-    with pytest.raises(ValueError, match=r"with sparsity.*dense peak is 989"):
-        check_peak(flops, "NVIDIA H100 80GB HBM3", "bf16")
-
-
-def test_dense_peaks_are_taken_as_stated() -> None:
-    assert check_peak(989.4e12, "h100", "bf16") == 989.4e12
-    assert check_peak(1979e12, "h100", "fp8") == 1979e12
-    assert check_peak(123e12, "a GPU of our own", "bf16") == 123e12
-
-
-@pytest.mark.parametrize("flops", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_peak_is_a_positive_number(flops: float) -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        check_peak(flops, "h100", "bf16")
-
-
 def test_a_step_of_llama() -> None:
     result = step_mfu(frame(row())).row(0, named=True)
     per_token = 6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192
@@ -311,12 +293,6 @@ def test_an_unknown_convention_is_refused() -> None:
         step_mfu(frame(row()), convention="palm")  # type: ignore[arg-type]  # that is the mistake
     with pytest.raises(ValueError, match="cannot be worked out"):
         flops_per_token("executed", params=1, layers=1, heads=1, head_dim=1, seq_len=1)
-
-
-def test_a_stated_peak_replaces_the_table_and_is_checked() -> None:
-    assert step_mfu(frame(row(gpu_model="ours")), peak_flops=1e15)["peak_flop"].item() == 1e15
-    with pytest.raises(ValueError, match="sparsity"):
-        step_mfu(frame(row()), peak_flops=1979e12)
 
 
 def test_rows_keep_their_order() -> None:
