@@ -31,7 +31,7 @@ def exact_sum(values: pl.Expr, *, places: int = GPU_SECONDS) -> pl.Expr:
     return finite.cast(pl.Decimal(_DIGITS, places)).sum().cast(pl.Float64)
 
 
-def exact_mean(values: pl.Expr, *, places: int = 15) -> pl.Expr:
-    """The mean of numbers, each rounded to so many decimal places; null of none."""
+def exact_mean(values: pl.Expr) -> pl.Expr:
+    """The mean of numbers, each rounded as in `exact_sum`; null of none."""
     n = values.count()
-    return pl.when(n > 0).then(exact_sum(values, places=places) / n)
+    return pl.when(n > 0).then(exact_sum(values) / n)

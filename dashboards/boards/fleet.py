@@ -88,9 +88,11 @@ def _variables() -> list[Any]:
     ]
 
 
-def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **equal: str) -> list[Any]:
+def _bounds(name: str, *, made: Any = instant, **equal: str) -> list[Any]:
     """Queries for a number and its two ends, in the order in which they are read."""
-    return [made(exported(name, bound=bound, **equal), legend) for bound, legend in zip(BOUNDS, called, strict=True)]
+    return [
+        made(exported(name, bound=bound, **equal), legend) for bound, legend in zip(BOUNDS, _BY_BOUNDS, strict=True)
+    ]
 
 
 _BY_BOUNDS = ("measured", "at least", "at most")
@@ -221,7 +223,7 @@ def _trends() -> list[Any]:
         grafana.time_series(
             "Goodput (of allocated) over time",
             f"The goodput of the chosen window, as of each moment; the band is its bounds. {HISTORY}",
-            _bounds("goodput_ratio", _BY_BOUNDS, made=ranged, of="allocated"),
+            _bounds("goodput_ratio", made=ranged, of="allocated"),
             size=(8, 8),
             overrides=_band(_WORK),
             **ratio,
@@ -229,7 +231,7 @@ def _trends() -> list[Any]:
         grafana.time_series(
             "ETTR over time",
             f"The ETTR of the chosen window, as of each moment; the band is its bounds. {HISTORY}",
-            _bounds("ettr_ratio", _BY_BOUNDS, made=ranged),
+            _bounds("ettr_ratio", made=ranged),
             size=(8, 8),
             overrides=_band(_TRAINED),
             **ratio,

@@ -40,9 +40,10 @@ def _for_each_job(of_node: str) -> str:
     return f"0 * trackside:job:gpus + on (cluster, node) group_left () {of_node}"
 
 
-def _at_most(series: str, limit: str) -> str:
-    """A node's series, or another one of it where that is lower; under no name, which would make it two over time."""
-    return f"1 * (({series} <= {limit}) or ({limit} < {series}))"
+def _of_held_gpus(series: str) -> str:
+    """A node's series, or its held GPUs where these are fewer; under no name, which would make it two over time."""
+    held = "trackside:node:held_gpus"
+    return f"1 * (({series} <= {held}) or ({held} < {series}))"
 
 
 DERIVED: Final = (
@@ -65,12 +66,12 @@ DERIVED: Final = (
     # Held GPUs that telemetry covers: all of them, or as many as it has.
     _of_node(
         "observed_held_gpus",
-        _at_most("trackside:node:gpus", "trackside:node:held_gpus"),
+        _of_held_gpus("trackside:node:gpus"),
     ),
     # Jobs are known later than telemetry: what GPUs do beyond those that are known to be held is of no known job.
-    _of_node("busy_held_gpus", _at_most("trackside:node:busy_gpus", "trackside:node:held_gpus")),
+    _of_node("busy_held_gpus", _of_held_gpus("trackside:node:busy_gpus")),
     _of_node("tensor_gpus", "sum by (cluster, node) (trackside:gpu:tensor_active)"),
-    _of_node("tensor_held_gpus", _at_most("trackside:node:tensor_gpus", "trackside:node:held_gpus")),
+    _of_node("tensor_held_gpus", _of_held_gpus("trackside:node:tensor_gpus")),
     _of_node("gpu_power_w", "sum by (cluster, node) (trackside:gpu:power_w)"),
     _of_node(
         "filesystem_operations_per_s",

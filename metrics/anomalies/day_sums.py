@@ -228,12 +228,12 @@ def _levels(daily: pl.DataFrame, against: str) -> pl.DataFrame:
         .with_columns(level_of_day=pl.col("median") - pl.col("offset"))
     )
     within = (*GROUP, "attempt")
-    of_attempt = pl.when(pl.len().over(within) >= MIN_OF_ATTEMPT).then(_scatter_over("level_of_day", within))
-    return levels.with_columns(apart=_scatter_over("level_of_day", GROUP), apart_of_attempt=of_attempt)
+    of_attempt = pl.when(pl.len().over(within) >= MIN_OF_ATTEMPT).then(_scatter_over(within))
+    return levels.with_columns(apart=_scatter_over(GROUP), apart_of_attempt=of_attempt)
 
 
-def _scatter_over(name: str, by: tuple[str, ...]) -> pl.Expr:
-    value = pl.col(name)
+def _scatter_over(by: tuple[str, ...]) -> pl.Expr:
+    value = pl.col("level_of_day")
     return _MAD_TO_SIGMA * (value - value.median().over(by)).abs().median().over(by)
 
 

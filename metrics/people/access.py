@@ -17,7 +17,7 @@ import polars as pl
 from metrics import frames
 from metrics.failures.survival import CENSORED, Spells, kaplan_meier, median
 from metrics.metric import Metric
-from metrics.people.names import names_in, renames
+from metrics.people.names import names_in_subject, renames
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _removed(changes: pl.DataFrame) -> pl.DataFrame:
     gone = changes.select(
         "cluster", "action", gone_at="ts", gone_by="actor",
         id=pl.col("subject").str.extract_all(r"\bid_assoc=\d{1,18}\b").list.eval(pl.element().str.slice(9)),
-        name=names_in("subject"),
+        name=names_in_subject(),
     )  # fmt: skip
     parts = []
     for action, source, of in (

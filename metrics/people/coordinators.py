@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
-from metrics.people.names import names_in, renames, with_latest_names
+from metrics.people.names import names_in_subject, renames, with_latest_names
 
 LISTED: frames.Schema = {
     "cluster": frames.TEXT,
@@ -62,7 +62,7 @@ def _removals(changes: pl.DataFrame) -> pl.DataFrame:
         "cluster", "ts", user=_values("user"), account=_values("acct")
     )
     accounts = changes.filter(pl.col("action") == "Remove Accounts").select(
-        "cluster", "ts", user=pl.lit([None], dtype=pl.List(pl.String)), account=names_in("subject")
+        "cluster", "ts", user=pl.lit([None], dtype=pl.List(pl.String)), account=names_in_subject()
     )
     return pl.concat([conditions, accounts]).explode("user").explode("account")
 

@@ -41,7 +41,7 @@ def renames(changes: pl.DataFrame) -> pl.DataFrame:
         changes: `metrics.people.access.CHANGES`.
     """
     named = changes.filter(pl.col("action") == "Modify Users").select(
-        "cluster", "ts", old=names_in("subject"), new=pl.col("detail").str.extract(_RENAMED, 1)
+        "cluster", "ts", old=names_in_subject(), new=pl.col("detail").str.extract(_RENAMED, 1)
     )
     rows = named.filter(pl.col("old").list.len() == 1).explode("old").filter(pl.col("new") != pl.col("old"))
     made = changes.filter(pl.col("action") == "Add Associations").select(
@@ -54,14 +54,14 @@ def renames(changes: pl.DataFrame) -> pl.DataFrame:
     return frames.conform(joined.sort("ts", "old", "new"), RENAMES)
 
 
-def names_in(column: str) -> pl.Expr:
-    """Names in a condition, `(name='alice' || name='bob')`; a text without a condition is a name itself."""
+def names_in_subject() -> pl.Expr:
+    """Names in `subject`, `(name='alice' || name='bob')`; a text without a condition is a name itself."""
     quoted = (
-        pl.col(column)
+        pl.col("subject")
         .str.extract_all(r"\b(?:name|user|acct)='[^']*'")
         .list.eval(pl.element().str.extract(r"'(.*)'", 1))
     )
-    return pl.when(quoted.list.len() > 0).then(quoted).otherwise(pl.concat_list(column))
+    return pl.when(quoted.list.len() > 0).then(quoted).otherwise(pl.concat_list("subject"))
 
 
 def with_latest_names(rows: pl.DataFrame, renamed: pl.DataFrame, *, user: str, at: str) -> pl.DataFrame:

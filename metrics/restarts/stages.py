@@ -208,11 +208,11 @@ def _timed(timed: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     ordered = timed.with_columns(
         detected_by=pl.when(earlier).then("log_by").otherwise("detected_by"),
         detected_at=pl.when(earlier).then(frames.from_us("log_at")).otherwise("detected_at"),
-        t0=_not_after("t0", "t2"),
+        t0=_before_t2("t0"),
         stopped="t0",
         t1=t1,
         t5=_not_before("t5", "t4"),
-    ).with_columns(t1=_not_after("t1", "t2"), t6=_not_before("t6", "t5"))
+    ).with_columns(t1=_before_t2("t1"), t6=_not_before("t6", "t5"))
     ready = pl.coalesce("t6", "t5")
     ordered = ordered.with_columns(
         t1=_not_before("t1", "t0"), t7=pl.when(pl.col("t7").is_not_null()).then(pl.max_horizontal("t7", ready))
@@ -234,8 +234,8 @@ def _not_before(moment: str, earliest: str) -> pl.Expr:
     return pl.when(pl.col(moment).is_not_null()).then(pl.max_horizontal(moment, earliest))
 
 
-def _not_after(moment: str, latest: str) -> pl.Expr:
-    return pl.when(pl.col(moment).is_not_null()).then(pl.min_horizontal(moment, latest))
+def _before_t2(moment: str) -> pl.Expr:
+    return pl.when(pl.col(moment).is_not_null()).then(pl.min_horizontal(moment, "t2"))
 
 
 @none_of("sessions")

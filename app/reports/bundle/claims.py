@@ -9,7 +9,6 @@ from app.claims.file import claims_text, read_contract
 from app.config import toml_file
 from app.errors import UsageError
 from app.json_text import as_json
-from app.reports.bundle.inputs import KINDS
 from app.reports.bundle.names import TOKEN
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _value(value: Any, key: str, names: Pseudonyms, known: dict[str, set[str]]) 
         return names.of(_SCOPE[key], value)
     if key in {"nodes", "runs"}:
         return names.pattern(key.removesuffix("s"), value)
-    return names.in_text(value, KINDS, known) if key in _TEXTS else value
+    return names.in_text(value, known) if key in _TEXTS else value
 
 
 # TOML ------------------------------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def _calendar(events: tuple[Exclusion, ...], names: Pseudonyms, known: dict[str,
     for number, event in enumerate(events, 1):
         if event.since is None or event.until is None:
             continue
-        summary = names.in_text(event.reason, KINDS, known)
+        summary = names.in_text(event.reason, known)
         lines += ["BEGIN:VEVENT", f"UID:{number}", f"DTSTART:{_stamp(event.since)}", f"DTEND:{_stamp(event.until)}"]
         lines += [f"SUMMARY:{_escaped(summary)}"]
         lines += [f"X-TRACKSIDE-NODES:{_escaped(names.pattern('node', event.nodes))}"] if event.nodes else []

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 MARGIN = timedelta(days=1)
 """Around the period: what ended shortly before it may have made room, and what restarted belongs to what ended."""
 
-KINDS = ("node", "user", "account", "job", "person", "partition")
-"""Kinds of names that are looked for in texts."""
 
 _NUMBERS = re.compile(r"[0-9_+.%,\[\]-]+")
 """Ids of jobs that reveal nothing: 4103, 4103_7, 4103_[1-8%2], 4103+1."""

@@ -26,6 +26,9 @@ LETTERS = 10
 SHORTEST = 3
 """Letters of a name that is looked for in texts; a shorter one is in many words."""
 
+KINDS = ("node", "user", "account", "job", "person", "partition")
+"""Kinds of names that are looked for in texts."""
+
 TOKEN = re.compile(r"[\w.-]+")
 """What may be a name in a text."""
 
@@ -77,12 +80,12 @@ class Pseudonyms:
         """What matches the pseudonyms of the names that a pattern matches."""
         return f"*.s{self._patterns[kind][pattern]}.*"
 
-    def in_text(self, text: str, kinds: Iterable[str], known: dict[str, set[str]]) -> str:
+    def in_text(self, text: str, known: dict[str, set[str]]) -> str:
         """A text with pseudonyms in place of the names in it."""
 
         def replaced(found: re.Match[str]) -> str:
             word, rest = _without_dot(found[0])
-            for kind in kinds:
+            for kind in KINDS:
                 if word in known.get(kind, ()):
                     return self.of(kind, word) + rest
             return found[0]

@@ -56,7 +56,7 @@ class Means(NamedTuple):
         rows = pl.DataFrame({"ts": self.times[keep], "value": self.values[keep]})
         texts = self.series.filter(pl.Series(chosen))[owners]
         return conform(
-            texts.with_columns(rows["ts"].cast(pl.Datetime("ms", "UTC")), rows["value"]).filter(~is_blank("value")),
+            texts.with_columns(rows["ts"].cast(pl.Datetime("ms", "UTC")), rows["value"]).filter(~is_blank()),
             SAMPLES,
         )
 

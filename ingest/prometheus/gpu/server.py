@@ -241,7 +241,7 @@ def cell_means(samples: Samples, width_ms: int) -> Samples:
 
     An interval holds the readings after its beginning, up to and with its end.
     """
-    good = ~pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
+    good = ~pl.DataFrame({"value": samples.values}).select(is_blank())["value"].to_numpy()
     series = np.repeat(np.arange(len(samples.labels)), samples.sizes)[good]
     ends, values = -(-samples.times[good] // width_ms) * width_ms, samples.values[good]
     if not values.size:

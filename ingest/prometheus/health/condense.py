@@ -89,7 +89,7 @@ class CondensedBatch(NamedTuple):
     last: int | None
 
 
-class _Target(NamedTuple):
+class _SeriesTarget(NamedTuple):
     """The target of a series for one rule."""
 
     rule: int
@@ -113,7 +113,7 @@ class Condenser:
     _widths: dict[str, int] = field(default_factory=dict)
     _masks: dict[str, int] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
-    _abouts: list[tuple[str, str, str, str, list[_Target]]] = field(default_factory=list)
+    _abouts: list[tuple[str, str, str, str, list[_SeriesTarget]]] = field(default_factory=list)
     _hosts: Hosts = field(default_factory=Hosts)
     _refused: dict[str, str] = field(default_factory=dict)
     _parts: list[CondensedBatch] = field(default_factory=list)
@@ -210,9 +210,9 @@ class Condenser:
                 self._abouts.append((name, witness, kin, identity, abouts))
         return number
 
-    def _targets(self, name: str, labels: Mapping[str, str]) -> list[_Target]:
+    def _targets(self, name: str, labels: Mapping[str, str]) -> list[_SeriesTarget]:
         """The targets of a series, one for each matching rule."""
-        targets: list[_Target] = []
+        targets: list[_SeriesTarget] = []
         for number in self._by_name.get(name, []):
             rule = self.rules[number]
             if not rule.fits(labels):
@@ -229,7 +229,7 @@ class Condenser:
                 required = "the node and the GPU" if rule.of_gpus else "the node"
                 self._refused[f"{name} {dict(labels)}"] = f"no label names {required if code else rule.code_from}"
                 return []
-            targets.append(_Target(number, named, gpu, device, code))
+            targets.append(_SeriesTarget(number, named, gpu, device, code))
         return targets
 
 
@@ -245,7 +245,7 @@ def _lasts(label: str) -> bool:
 def _usable(values: npt.NDArray[np.float64], of_dcgm: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Mask of usable values: numbers from 0 on, without DCGM's marks for "no value"."""
     frame = pl.DataFrame({"value": values, "of_dcgm": of_dcgm})
-    usable = pl.col("value").is_finite() & (pl.col("value") >= 0) & ~(pl.col("of_dcgm") & is_blank("value"))
+    usable = pl.col("value").is_finite() & (pl.col("value") >= 0) & ~(pl.col("of_dcgm") & is_blank())
     return frame.select(good=usable)["good"].to_numpy().astype(bool)
 
 

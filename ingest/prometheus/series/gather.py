@@ -156,7 +156,7 @@ def without_blanks(samples: Samples) -> Samples:
     """Readings without DCGM's and Prometheus' marks for "no value"."""
     if not samples.labels:
         return samples  # most metrics are not in the file, and even an empty search takes a millisecond
-    blank = pl.DataFrame({"value": samples.values}).select(is_blank("value"))["value"].to_numpy()
+    blank = pl.DataFrame({"value": samples.values}).select(is_blank())["value"].to_numpy()
     return keep_readings(samples, ~blank)
 
 

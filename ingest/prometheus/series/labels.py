@@ -284,7 +284,7 @@ def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.D
     turned = pl.when("one_minus").then(1 - scaled).otherwise(scaled)
     return samples.join(identities, on="name", maintain_order="left").select(
         *("name", "column", "node", "gpu", "instance", "ts"),
-        is_blank("value").alias("blank"),
+        is_blank().alias("blank"),
         pl.when(plausible).then(turned).alias("value"),
     )
 
@@ -310,7 +310,7 @@ def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[st
     return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
 
 
-def is_blank(column: str) -> pl.Expr:
-    """Whether a value is one of DCGM's or Prometheus' marks for "no value"."""
-    value = pl.col(column)
+def is_blank() -> pl.Expr:
+    """Whether the column `value` is one of DCGM's or Prometheus' marks for "no value"."""
+    value = pl.col("value")
     return ~value.is_finite() | (value >= BLANK_REAL) | value.is_between(BLANK_INT32, BLANK_INT32 + 15)

@@ -48,7 +48,7 @@ def batches(values: tuple[float, ...]) -> list[Means]:
 def at_once(parts: list[Means]) -> tuple[pl.DataFrame, list[object]]:
     """The same of one frame of all averages."""
     exported = pl.concat([part.of(np.full(part.series.height, fill_value=True)) for part in parts])
-    good = usable(exported.filter(~is_blank("value")), SPEC.mapping)
+    good = usable(exported.filter(~is_blank()), SPEC.mapping)
     begins = pl.col("ts") - pl.duration(seconds=60)
     cells = of_whole_gpus(good.values).with_columns(begins, interval_s=pl.lit(60.0))
     return conform(wide(cells, cluster="c"), GPU_SAMPLES), list(good.warnings)
