@@ -308,7 +308,7 @@ FLAGGED_NODE = _family(
     "flagged_node",
     "cluster node verdict",
     "count",
-    "Attributed failures of a node that fails more often than chance gives, over the last 28 days of data.",
+    "Attributed failures of a node that fails more often than by chance, over the last 28 days of data.",
     verdict=("lemon", "suspect"),
 )
 JOB_GPUS = _family(

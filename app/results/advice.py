@@ -74,7 +74,7 @@ def for_flagged(row: dict[str, Any]) -> str:
 
 def _why(row: dict[str, Any]) -> str:
     failures = counted(row["failures"], "failure")
-    return f"trackside: {failures} where chance gives {row['expected']:.2g} (q {row['q_value']:.2g})"
+    return f"trackside: {failures}, {row['expected']:.2g} expected by chance (q {row['q_value']:.2g})"
 
 
 def _drained(node: str, reason: str) -> str:

@@ -404,7 +404,7 @@ def _of_gpus(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
 
 
 def _of_nodes(source: RowSource, whole: Window) -> Iterator[ExportedSample]:
-    """Nodes that fail more often than chance gives."""
+    """Nodes that fail more often than by chance."""
     flagged = source.query("flagged_nodes", cluster=whole.cluster, until=whole.until)
     for node, verdict, failures in flagged.iter_rows():
         yield ExportedSample(families.FLAGGED_NODE, (whole.cluster, node, verdict), float(failures))

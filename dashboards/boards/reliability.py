@@ -134,15 +134,15 @@ def _where() -> list[Any]:
     started = "max by (cluster, run) ({})".format(exported("run_attempts"))
     return [
         grafana.table(
-            "Nodes that fail more often than chance gives",
-            "Over the last 28 days of data: lemons have two kinds of signals that agree, suspects one. What chance "
-            "gives, and the signals: trackside show lemons.",
+            "Nodes that fail more often than by chance",
+            "Over the last 28 days of data: lemons have two kinds of signals that agree, suspects one. How "
+            "many are expected by chance, and the signals: trackside show lemons.",
             [rows(exported("flagged_node"))],
             size=(8, 9),
             unit="locale",
             decimals=0,
             min=0,
-            no_value="none: no node fails more often than chance gives",
+            no_value="none: no node fails more often than by chance",
             transformations=[
                 grafana.organize({"cluster": "cluster", "node": "node", "verdict": "verdict", "Value": "failures"})
             ],

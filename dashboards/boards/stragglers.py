@@ -226,7 +226,7 @@ def _found() -> list[Any]:
             overrides=[override("run", links=list(RUN_LINKS))],
         ),
         grafana.table(
-            "Nodes that fail more often than chance gives",
+            "Nodes that fail more often than by chance",
             "Over the last 28 days of data: trackside show lemons has the signals.",
             [rows(exported("flagged_node"))],
             size=(6, 8),

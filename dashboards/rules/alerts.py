@@ -157,7 +157,7 @@ def _of_nodes() -> Iterator[Alert]:
         "max by (cluster, node) (trackside_flagged_node{verdict='lemon'})",
         "0m",
         "warning",
-        "{{ $labels.node }} fails more often than chance gives: {{ $value | humanize }} failures in 28 days",
+        "{{ $labels.node }} fails more often than by chance: {{ $value | humanize }} failures in 28 days",
         "Jobs that are placed there are interrupted again; the false discoveries among such nodes are bounded.",
     )
     yield Alert(

@@ -198,7 +198,7 @@ LIMIT 200""",
 def _nodes() -> list[Any]:
     return [
         table(
-            "Nodes that fail more than chance gives",
+            "Nodes that fail more than by chance",
             "Failures that are charged to a node within the last 28 days of the data, and how many chance would have "
             "given it. Drain them: trackside show lemons names the evidence.",
             f"""\
@@ -214,7 +214,7 @@ JOIN last_judged AS l ON n.cluster = l.cluster AND n.window_from = l.window_from
 WHERE n.{CLUSTERS} AND n.verdict <> 'none'
 ORDER BY n.failures DESC""",
             size=(12, 9),
-            no_value="no node fails more than chance gives",
+            no_value="no node fails more than by chance",
             overrides=[
                 override("verdict", color=fixed(BAD)),
                 override("expected", decimals=2),

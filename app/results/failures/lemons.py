@@ -60,7 +60,7 @@ def _failed(source: RowSource, window: Window) -> Failed:
 
 
 def node_score_rows(source: RowSource, window: Window, past: Failed | None = None) -> pl.DataFrame:
-    """Every node against what chance would give in the window, the worst first: `metrics.failures.lemons.lemon_nodes`.
+    """Every node against what is expected by chance, the worst first: `metrics.failures.lemons.lemon_nodes`.
 
     Args:
         source: where to read.

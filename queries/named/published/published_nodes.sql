@@ -1,4 +1,4 @@
--- One row is a node with its failures in a stored window, and whether they are more than chance gives.
+-- One row is a node with its failures in a stored window, and whether they are more than by chance.
 SELECT
     cluster,
     node,

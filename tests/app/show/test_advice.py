@@ -245,7 +245,7 @@ def test_commands_about_lemons_are_safe_to_paste_into_a_shell() -> None:
     assert result is not None
     assert shlex.split(result[1][0]) == [
         "scontrol", "update", "NodeName=n1; reboot", "State=DRAIN",
-        "Reason=trackside: 7 failures where chance gives 0.2 (q 1e-06)",
+        "Reason=trackside: 7 failures, 0.2 expected by chance (q 1e-06)",
     ]  # fmt: skip
     assert result[1][1] == "scontrol show node n2"
     assert advice.drain_lemons(flagged.clear()) is None

@@ -375,7 +375,7 @@ def test_what_was_planned_or_done_on_our_advice_is_no_signal() -> None:
     reported = signals(
         states=[
             out("n0000", 10, planned=True),
-            out("n0001", 10, state="drained", reason="trackside: 7 failures where chance gives 0.2"),
+            out("n0001", 10, state="drained", reason="trackside: 7 failures, 0.2 expected by chance"),
             out("n0002", 10, state="maintenance"),
             out("n0003", -10, lasting=None),
         ]
