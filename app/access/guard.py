@@ -61,8 +61,8 @@ class Guard:
     ) -> None:
         self.access, self.audit, self.sessions = access, audit, sessions
         self._metrics_token = metrics_token
-        self._people = RateLimit(access.requests_per_minute)
-        self._strangers = RateLimit(access.logins_per_minute)
+        self._request_limit = RateLimit(access.requests_per_minute)
+        self._login_limit = RateLimit(access.logins_per_minute)
 
     def protect(self, application: Flask) -> None:
         """Check every request of an application."""
@@ -84,11 +84,11 @@ class Guard:
             return None
         person = self._authenticated_user()
         if person is None:
-            return self._stranger()
+            return self._without_login()
         g.person = person
-        if lacking := _lacking(person, request.path.rstrip("/")):
+        if lacking := _missing_role(person, request.path.rstrip("/")):
             return self._refused(403, "no role", lacking)
-        wait = self._people.wait_s(person.name)
+        wait = self._request_limit.wait_s(person.name)
         return self._too_many_requests(wait) if wait else None
 
     def finish(self, answer: Response) -> Response:
@@ -133,8 +133,8 @@ class Guard:
         groups = request.headers.get(self.access.groups_header, "")
         return person_of(self.access, name, (each.strip() for each in groups.split(",")))
 
-    def _stranger(self) -> Answer | None:
-        wait = self._strangers.wait_s(g.address)
+    def _without_login(self) -> Answer | None:
+        wait = self._login_limit.wait_s(g.address)
         if wait:
             return self._too_many_requests(wait)
         if request.path.rstrip("/") in OPEN[self.access.login]:
@@ -155,7 +155,7 @@ class Guard:
         return plain_page("Refused", text, status=status)
 
 
-def _lacking(person: Person, path: str) -> str:
+def _missing_role(person: Person, path: str) -> str:
     """Why a role does not suffice for a path; empty where it does."""
     if person.role == Role.NOBODY:
         return f"{person.name} has no role here. Ask the administrator of this Trackside for one."

@@ -171,12 +171,12 @@ def mttf_at(source: RowSource, window: Window, gpus: float) -> Headline:
         metric="mttf",
         title=f"{BY_NAME['mttf'].title} at {gpus:,.10g} GPUs",
         unit="d",
-        value=_over(pooled["mttf_d"], gpus),
-        numerator=_over(pooled["exposure_gpu_days"], gpus),
+        value=_divided(pooled["mttf_d"], gpus),
+        numerator=_divided(pooled["exposure_gpu_days"], gpus),
         denominator=float(pooled["n_failures"]),
         n=pooled["n_failures"],
-        ci_low=_over(pooled["mttf_low_d"], gpus) if exposed else None,
-        ci_high=_over(pooled["mttf_high_d"], gpus),
+        ci_low=_divided(pooled["mttf_low_d"], gpus) if exposed else None,
+        ci_high=_divided(pooled["mttf_high_d"], gpus),
         evidence=(("accounting", 1.0),) if exposed else (),
         note=note_of_mttf(
             gpus,
@@ -216,7 +216,7 @@ def restart_median(source: RowSource, window: Window) -> Headline:
     return Headline(**{**made.__dict__, **numbers, "evidence": (("accounting", 1.0),)})
 
 
-def _over(value: float | None, divisor: float) -> float | None:
+def _divided(value: float | None, divisor: float) -> float | None:
     return None if value is None else value / divisor
 
 

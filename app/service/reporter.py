@@ -1,7 +1,7 @@
 """Reports on their schedule: a thread that makes and delivers what is due, beside the one that reads and computes.
 
-It looks every minute. What is due depends on the time and on what was recorded, not on when it looked: a service that
-was down, or slept, goes on with what it missed.
+The schedule is checked every minute. What is due depends on the time and on what was recorded, not on the time of the
+check: a service that was down, or slept, goes on with what it missed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ logger = logging.getLogger("trackside.reporter")
 TICK_S: Final = 60.0
 """Time between two checks of the schedule."""
 
-PATIENCE_S: Final = 20.0
-"""How long a stop waits for a report at work."""
+STOP_TIMEOUT_S: Final = 20.0
+"""How long a stop waits for the report that is being made."""
 
-AGAIN: Final = timedelta(hours=1)
-"""A report that could not be made is tried again after this."""
+RETRY_AFTER: Final = timedelta(hours=1)
+"""Time after which a report that could not be made is tried again."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Reporter:
     settings: Config
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     runner: Runner = field(init=False)
-    _resting: dict[str, datetime] = field(default_factory=dict)
+    _retry_at: dict[str, datetime] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -60,7 +60,7 @@ class Reporter:
         self.runner = runner_of(self.root, self.settings, now=clock.now, sleep=self._sleep)
 
     def start(self) -> None:
-        """Begin with a look at once."""
+        """Start the thread; the first check is at once."""
         self._thread = threading.Thread(target=self._run, name="trackside-reporter", daemon=True)
         self._thread.start()
 
@@ -68,7 +68,7 @@ class Reporter:
         """Stop between two reports, or in the pause between two tries; what is pending stays so."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(PATIENCE_S)
+            self._thread.join(STOP_TIMEOUT_S)
 
     def failures(self) -> list[str]:
         """The present failures as text; empty if there are none."""
@@ -76,15 +76,15 @@ class Reporter:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self.look(clock.now())
+            self.run_due(clock.now())
             self._stop.wait(TICK_S)
 
-    def look(self, now: datetime) -> None:
-        """Run each report once, but for those that failed a short while ago."""
+    def run_due(self, now: datetime) -> None:
+        """Run each report once, except those that failed a short while ago."""
         for report in self.settings.reports:
             if self._stop.is_set():
                 return
-            if self._resting.get(report.name, now) <= now:
+            if self._retry_at.get(report.name, now) <= now:
                 self._make_report(report, now)
 
     def _make_report(self, report: ScheduledReport, now: datetime) -> None:
@@ -93,7 +93,7 @@ class Reporter:
         except DeliveryStoppedError:
             return
         except FAULTS as error:
-            self._note(report.name, now, failure=reason_of(error))
+            self._record_failure(report.name, now, failure=reason_of(error))
             return
         if done.busy:
             return
@@ -105,20 +105,27 @@ class Reporter:
             level = logging.INFO if each.outcome == "delivered" else logging.ERROR
             fields = {"key": each.key, "target": each.target, "tries": each.tries, "reason": each.reason}
             logger.log(level, "report %s", each.outcome, extra={"fields": fields})
-        self._account(report.name, done, now)
+        self._record(report.name, done, now)
 
-    def _account(self, name: str, done: ScheduledRun, now: datetime) -> None:
-        """Keep what a run came to; one that did nothing leaves what was."""
-        lost = [f"{each.key} was not delivered to {each.target}: {each.reason}" for each in done.deliveries
-            if each.outcome != "delivered"]  # fmt: skip
-        if done.failures or lost:
-            self._note(name, now, failure="; ".join([*done.failures, *lost]).splitlines()[0])
-        elif done.waiting:
-            self._resting[name] = now + AGAIN
-        elif done.made or done.deliveries or not self._given_up(name):
-            if done.made or done.deliveries or name in self.outcomes:
-                self.outcomes[name] = {"at": iso(now), "failure": None}
-            self._resting.pop(name, None)
+    def _record(self, name: str, done: ScheduledRun, now: datetime) -> None:
+        """Keep the outcome of a run. A run that did nothing keeps the outcome before it."""
+        undelivered = [
+            f"{each.key} was not delivered to {each.target}: {each.reason}"
+            for each in done.deliveries
+            if each.outcome != "delivered"
+        ]
+        if done.failures or undelivered:
+            self._record_failure(name, now, failure="; ".join([*done.failures, *undelivered]).splitlines()[0])
+            return
+        if done.waiting:
+            self._retry_at[name] = now + RETRY_AFTER
+            return
+        did_something = bool(done.made or done.deliveries)
+        if not did_something and self._given_up(name):
+            return
+        if did_something or name in self.outcomes:
+            self.outcomes[name] = {"at": iso(now), "failure": None}
+        self._retry_at.pop(name, None)
 
     def _given_up(self, name: str) -> bool:
         """Whether deliveries of a report are still given up: a person may have sent them again."""
@@ -127,9 +134,9 @@ class Reporter:
         keys = {each.key for each in self.runner.outbox.made(name)}
         return any(each.key in keys and each.outcome == "dead" for each in self.runner.outbox.deliveries())
 
-    def _note(self, name: str, now: datetime, *, failure: str) -> None:
+    def _record_failure(self, name: str, now: datetime, *, failure: str) -> None:
         self.outcomes[name] = {"at": iso(now), "failure": failure}
-        self._resting[name] = now + AGAIN
+        self._retry_at[name] = now + RETRY_AFTER
         logger.error("%s", failure, extra={"fields": {"report": name}})
 
     def _sleep(self, seconds: float) -> None:

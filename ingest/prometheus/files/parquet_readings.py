@@ -49,7 +49,7 @@ LABELS: Final = "labels"
 BATCH: Final = 1 << 20
 """Rows that are examined together."""
 
-_UNWANTED, _UNPLACED = -1, -2
+_NO_NAME, _NO_GPU = -1, -2
 
 
 class ReadingColumns(NamedTuple):
@@ -109,7 +109,7 @@ class _ParquetFile:
     ) -> None:
         self.origin, self.columns, self.mapping = origin, columns, mapping
         self.gathering, self.latest_s = gathering, latest_s
-        self.wanted = sorted(by_source.names(mapping))
+        self.names_to_read = sorted(by_source.names(mapping))
         self._refused = [pl.DataFrame(schema=REFUSED)]
         self._n_rows = self._n_skipped = 0
 
@@ -121,9 +121,9 @@ class _ParquetFile:
     def take(self, rows: pl.DataFrame) -> None:
         """Take in rows."""
         self._n_rows += rows.height
-        rows, labels = self._in_our_types(rows)
+        rows, labels = self._with_known_types(rows)
         name = pl.col("__name__")
-        skipped = name.is_not_null() & ~name.is_in(self.wanted)
+        skipped = name.is_not_null() & ~name.is_in(self.names_to_read)
         requested = rows.filter(~skipped)
         self._n_skipped += rows.height - requested.height
         rows_read = self._numbered(requested, labels).with_columns(reason=self._reason())
@@ -141,11 +141,11 @@ class _ParquetFile:
             (pl.col("value").is_null(), "no value"),
             (pl.col("at").is_null(), "no timestamp"),
             *time_reasons(pl.col("at"), self.latest_s),
-            (pl.col("number") == _UNPLACED, "no label names the node and the GPU"),
+            (pl.col("number") == _NO_GPU, "no label names the node and the GPU"),
         )
         return pl.coalesce(pl.when(when).then(pl.lit(reason)) for when, reason in reasons)
 
-    def _in_our_types(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    def _with_known_types(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         """Rows with `__name__`, labels, `at` (seconds or milliseconds) and `value`; and the names of the labels.
 
         Raises:
@@ -176,15 +176,15 @@ class _ParquetFile:
     def _numbered(self, rows: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame:
         """Rows with `number`, that of their series."""
         unique = rows.select(labels).unique(maintain_order=True)
-        numbers = [self._number(rows_read) for rows_read in unique.iter_rows(named=True)]
+        numbers = [self._number(row) for row in unique.iter_rows(named=True)]
         table = unique.with_columns(pl.Series("number", numbers, dtype=WHOLE))
         return rows.join(table, on=list(labels), how="left", nulls_equal=True, maintain_order="left")
 
-    def _number(self, rows_read: dict[str, str | None]) -> int:
-        labels = {label.removeprefix("label "): value for label, value in rows_read.items() if value}
+    def _number(self, row: dict[str, str | None]) -> int:
+        labels = {label.removeprefix("label "): value for label, value in row.items() if value}
         if "__name__" not in labels:
-            return _UNWANTED
-        return _UNPLACED if readings.refused(labels, self.mapping) else self.gathering.number(labels)
+            return _NO_NAME
+        return _NO_GPU if readings.refused(labels, self.mapping) else self.gathering.number(labels)
 
 
 def _is_time(kind: pl.DataType) -> bool:

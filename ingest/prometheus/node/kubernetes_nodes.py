@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -42,9 +42,19 @@ LATEST: Final = 4_102_444_800
 """Seconds since the epoch that no time of a node reaches (2100)."""
 
 
+class _ConditionSpan(NamedTuple):
+    """A time in which a condition of a node held, or did not, by its first and last reading (ms since 1970)."""
+
+    node: str
+    condition: str
+    holds: bool
+    first_ms: int
+    last_ms: int
+
+
 @dataclass
 class _NodeFacts:
-    """The facts of a node."""
+    """The facts of a node; `first` and `last` are times of readings (ms since 1970)."""
 
     gpus: dict[str, Decimal] = field(default_factory=dict)
     created_s: float | None = None
@@ -57,7 +67,7 @@ class Nodes:
     """Facts of nodes from readings, by name."""
 
     nodes: dict[str, _NodeFacts] = field(default_factory=dict)
-    spans: list[tuple[str, str, bool, int, int]] = field(default_factory=list)
+    spans: list[_ConditionSpan] = field(default_factory=list)
 
     def take(self, labels: dict[str, str], times: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         """Add a series of one of `NAMES`."""
@@ -80,11 +90,15 @@ class Nodes:
     def _add(self, name: str, condition: str, times: npt.NDArray[Any], holds: npt.NDArray[np.bool_]) -> None:
         ends = np.flatnonzero((np.diff(times) > GONE_S * 1000) | (np.diff(holds.astype(np.int8)) != 0)) + 1
         for part in np.split(np.arange(times.size), ends):
-            self.spans.append((name, condition, bool(holds[part[0]]), int(times[part[0]]), int(times[part[-1]])))
+            first, last = part[0], part[-1]
+            self.spans.append(_ConditionSpan(name, condition, bool(holds[first]), int(times[first]), int(times[last])))
 
     def states(self, cluster: str) -> pl.DataFrame:
         """Rows of `metered_node_states`."""
-        rows = [(cluster, *span[:3], _moment(span[3]), _moment(span[4])) for span in self.spans]
+        rows = [
+            (cluster, span.node, span.condition, span.holds, _moment(span.first_ms), _moment(span.last_ms))
+            for span in self.spans
+        ]
         return merged(pl.DataFrame(rows, schema=STATES, orient="row"))
 
     def rows(self, cluster: str) -> pl.DataFrame:
