@@ -47,19 +47,19 @@ def sweep(layers: Sequence[pl.DataFrame]) -> pl.DataFrame:
     order = _in_order(lanes, times)
     lanes, times = lanes[order], times[order]
     last = np.flatnonzero(np.append((lanes[1:] != lanes[:-1]) | (times[1:] != times[:-1]), len(lanes) > 0))
-    first_edge = np.cumsum([0, *(2 * layer.height for layer in real)])
+    moment = np.empty(len(order), dtype=np.uint32)  # of each edge, as its place among all different ones
+    moment[order] = np.repeat(np.arange(len(last), dtype=np.uint32), np.diff(last, prepend=-1))
+    edges = np.split(moment, np.cumsum([layer.height for layer in real for _ in range(2)])[:-1])
 
     def in_force(name: str | None) -> NDArray[np.int64]:
         """Sum of a column, or the number of intervals, after each moment."""
-        changes = np.zeros(len(order), dtype=np.int64)
-        for number, layer in enumerate(real):
-            if name is None or name in own[number]:
-                values = np.ones(layer.height, dtype=np.int64) if name is None else _numbers(layer, name)
-                begin, n = first_edge[number], layer.height
-                changes[begin : begin + n] = values
-                changes[begin + n : begin + 2 * n] = -values
-        sums: NDArray[np.int64] = np.cumsum(changes[order])[last]
-        return sums
+        changes = np.zeros(len(last), dtype=np.int64)
+        for names, layer, started, ended in zip(own, real, edges[::2], edges[1::2], strict=True):
+            if name is None or name in names:
+                values = 1 if name is None else _numbers(layer, name)
+                np.add.at(changes, started, values)
+                np.subtract.at(changes, ended, values)
+        return np.cumsum(changes)
 
     covered = np.flatnonzero(in_force(None) > 0)
     at, where = times[last], lanes[last]
