@@ -62,7 +62,7 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     """A cell for people. Nothing known is a dash, never a zero.
 
     >>> display(0.923, "ratio"), display(None, "ratio"), display(3725.0, "seconds"), display(7200.0, "gpu_h")
-    ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
+    ('92.3 %', '-', '1 h 2 min', '2.00')
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
     >>> display([], "text"), display(["a", "b"], "text"), display("", "text")
@@ -79,7 +79,7 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     if unit in {"ratio", "ratio_2"}:
         return percent(float(value), digits=2 if unit == "ratio_2" else 1)
     if unit == "seconds":
-        return _duration(float(value))
+        return duration(float(value))
     if unit == "gpu_h":
         return _number(float(value) / 3600)
     if unit in {"number", "number_or_open"}:
@@ -158,8 +158,10 @@ def duration(seconds: float) -> str:
     >>> duration(1012345), duration(3725), duration(86_399), duration(59.7), duration(0.25), duration(0)
     ('11 d 17 h', '1 h 2 min', '1 d', '1 min', '0.25 s', '0 s')
     """
-    if not math.isfinite(seconds) or (abs(seconds) < 10 and seconds != round(seconds)):
-        return display(seconds, "seconds")
+    if not math.isfinite(seconds):
+        return NOTHING
+    if abs(seconds) < 10 and seconds != round(seconds):
+        return f"{seconds:.2g} s"
     size = abs(seconds)
     least = next((step for larger, step in ((86_400, 3600), (3600, 60)) if size >= larger - step / 2), 1)
     whole = round(size / least) * least
@@ -169,14 +171,3 @@ def duration(seconds: float) -> str:
         if count:
             parts.append(f"{count:,} {name}")
     return ("-" if seconds < 0 else "") + (" ".join(parts[:2]) or "0 s")
-
-
-def _duration(seconds: float) -> str:
-    whole, parts = round(seconds), []
-    if abs(seconds) < 10 and seconds != whole:
-        return f"{seconds:.2g} s"
-    for length, name in _STEPS:
-        count, whole = divmod(whole, length)
-        if count:
-            parts.append(f"{count} {name}")
-    return " ".join(parts[:3]) or "0 s"
