@@ -52,19 +52,6 @@ _FAR: Final = 2**62
 
 
 @dataclass(frozen=True)
-class RunNumbers:
-    """The numbers of the runs of a cluster.
-
-    Attributes:
-        by_run: as `app.results.ettr.ettr_run_rows` returns it, but for the runs' times.
-        own: as `metrics.ettr.expected.own_inputs` returns it.
-    """
-
-    by_run: pl.DataFrame
-    own: pl.DataFrame
-
-
-@dataclass(frozen=True)
 class _ToWrite:
     """Rows that the table of runs' numbers is to hold, and those that it holds.
 
@@ -81,7 +68,7 @@ class _ToWrite:
     logs: pl.DataFrame
 
 
-def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> RunNumbers:
+def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> pl.DataFrame:
     """Make the numbers of runs whose digests changed, and store them; read the others.
 
     The rows themselves are let go before windows are computed, which need as much memory.
@@ -92,17 +79,22 @@ def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: 
         window: all of the cluster's data.
         rules: that the numbers depend on.
         full: make all of them. The result is the same.
+
+    Returns:
+        As `metrics.ettr.expected.own_inputs` returns it. From now on `app.results.ettr.ettr_run_rows` has the runs'
+        other numbers at hand.
     """
-    numbers, to_write = _run_numbers(writer, source, window, rules, full=full)
+    own, to_write = _run_numbers(writer, source, window, rules, full=full)
     _write(writer, to_write, window.cluster)
-    return numbers
+    return own
 
 
 def _run_numbers(
     writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool
-) -> tuple[RunNumbers, _ToWrite]:
+) -> tuple[pl.DataFrame, _ToWrite]:
     digests = run_digests(source, window, rules)
-    stored = frames.conform(writer.query("numbers_of_runs", cluster=window.cluster), OF_RUNS)
+    read = frames.empty(OF_RUNS) if full else writer.query("numbers_of_runs", cluster=window.cluster)
+    stored = frames.conform(read, OF_RUNS)
     # A digest is of the run's id, too: nothing else is compared.
     same = stored["inputs"].is_in(digests["inputs"].implode()).fill_null(value=False)
     made = digests.join(stored.select("inputs").filter(same), on="inputs", how="anti")
@@ -116,10 +108,10 @@ def _run_numbers(
     logged, saves = logged_starts(source, window), saves_in(source, window)
     known = stored_by_run(rows)
     begun = logged if logged.is_empty() else logged.join(rows.drop_nulls("n_starts"), on=_RUN, how="semi")
-    numbers = RunNumbers(known.drop(STARTS), own_inputs_of(join_few(known, begun, on=_RUN), saves))
-    keep_ettr_run_rows(source, window, numbers.by_run)
+    keep_ettr_run_rows(source, window, known.drop(STARTS))
     logs = rows_of_logs(job_accounts(source, window), begun, saves)
-    return numbers, _ToWrite(fresh, kept, replaced, logs)
+    own = own_inputs_of(join_few(known, begun, on=_RUN), saves)
+    return own, _ToWrite(fresh, kept, replaced, logs)
 
 
 def _in_order(rows: pl.DataFrame, digests: pl.DataFrame) -> pl.DataFrame:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.compute.outcome import Progress
-    from app.compute.run_numbers import RunNumbers
     from app.config.settings import Rules
     from app.window import RowSource
     from metrics.ettr.expected import Shared
@@ -93,8 +92,8 @@ def write_results(
     for table, rows in plan.kept.items():
         writer.append(table, rows)
     writer.append(_INPUTS, plan.account)
-    numbers = write_run_numbers(writer, source, window, rules, full=full)
-    _write_windows(writer, source, window, past, plan.computed, numbers, progress)
+    own = write_run_numbers(writer, source, window, rules, full=full)
+    _write_windows(writer, source, window, past, plan.computed, own, progress)
     return Windows(len(plan.computed), plan.account.height)
 
 
@@ -152,7 +151,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
     window: Window,
     past: Histories,
     windows: Sequence[Window],
-    numbers: RunNumbers,
+    own_of_all: pl.DataFrame,
     progress: Progress,
 ) -> None:
     """Compute the numbers of windows, `window` among them, and those that are stored of `window` only."""
@@ -164,7 +163,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(_is_of(standard))
-        own = numbers.own if standard == window else own_inputs_in(by_run, to_expect(once, standard))
+        own = own_of_all if standard == window else own_inputs_in(by_run, to_expect(once, standard))
         expected = expected_run_rows(once, standard, rates=own_rates, own=own)
         jobs = job_accounts(once, standard)
         spent = goodput_rows(once, standard)
