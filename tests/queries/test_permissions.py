@@ -12,7 +12,7 @@ import pytest
 from app.service import integrity
 from queries.errors import WarehouseError
 from queries.warehouse import open_reader, open_writer
-from tests.queries.test_half_copied import FIRST, samples
+from tests.queries.killed_writers import FIRST, samples
 from tests.queries.test_warehouse import NOW, put, users
 
 if TYPE_CHECKING:

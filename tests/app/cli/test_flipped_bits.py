@@ -24,7 +24,7 @@ from app.service import integrity
 from queries import directory
 from queries.errors import CorruptWarehouseError
 from queries.warehouse import open_reader, open_writer
-from tests.queries.test_half_copied import killed_writer
+from tests.queries.killed_writers import killed_writer
 from tests.queries.test_warehouse import NOW, users
 
 if TYPE_CHECKING:
