@@ -15,7 +15,7 @@ from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_reader, open_writer
-from tests.app.show.test_telemetry import END, HOUR, NOW, START, answer_of, readings
+from tests.app.show.known_cluster import END, HOUR, NOW, START, answer_of, readings
 from tests.support.command import trackside
 
 if TYPE_CHECKING:

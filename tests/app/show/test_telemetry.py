@@ -1,34 +1,47 @@
-"""`trackside show utilisation`, `filesystems`, `network` and `health` on a cluster of which every number is known."""
+"""`trackside show utilisation`, `filesystems` and `network` on a cluster of which every number is known."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
-from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
 from app.results.telemetry.gpu_activity import attempt_rows, user_rows
 from app.results.telemetry.occupancy import known
-from app.show.answer import Question
-from app.show.questions.nodes.health import by_node
 from app.show.telemetry import NO_TELEMETRY
 from app.terminal.cells import wrap_command
 from app.window import Window
-from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.store.retention import retain
-from ingest.prometheus.target import TelemetryRequest
-from ingest.slurm import load_files as ingesting
-from ingest.tables import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
+from ingest.tables import NODE_HOURS, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
+from tests.app.show.known_cluster import (
+    END,
+    HOUR,
+    MIDNIGHT,
+    NOW,
+    SACCT,
+    START,
+    WINDOW,
+    answer_of,
+    at,
+    bare,
+    everything,
+    filled,
+    job,
+    load_files,
+    node_samples,
+    readings,
+    rows,
+)
 from tests.support.command import trackside
 from tests.support.telemetry.activity import activity_of_samples
 
@@ -36,142 +49,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.show.answer import Answer
     from queries.warehouse import Reader, Writer
 
-NOW = datetime(2026, 9, 23, tzinfo=UTC)
-MIDNIGHT = 1_790_035_200  # 2026-09-22T00:00:00Z
-HOUR = 3600
-START, END = MIDNIGHT - HOUR, MIDNIGHT + HOUR
 
-
-def at(second: int) -> datetime:
-    return datetime.fromtimestamp(second, UTC)
-
-
-WINDOW = Window("c", at(START), at(END))
-
-
-def job(number: int, user: str, node: str, gpus: int, name: str = "train", *, begin: int = START) -> str:
-    """A line of accounting: a job to the end of the second hour."""
-    tres = f"cpu=64,gres/gpu={gpus},node=1" if gpus else "cpu=4,node=1"
-    times = f"{START}|{START}|{begin}|{END}"
-    return f"{number}|{number}|c|{user}|{user}lab|main|{name}|COMPLETED|0:0|{times}|1|{tres}|{node}\n"
-
-
-SACCT = (
-    "JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|NNodes|AllocTRES"
-    "|NodeList\n"
-    + job(1, "alice", "n1", 2)
-    + job(2, "alice", "n2", 1)
-    + job(3, "alice", "n2", 1)
-    + job(4, "root", "n3", 2, "hpc-verification")
-    + job(5, "bob", "n4", 2)
-    + job(6, "carol", "n4", 0, begin=MIDNIGHT)  # no GPUs, but it reads files
-    + job(7, "bob", "n5", 2)  # nobody reads its GPUs
-)
-RATES = {
-    ("fs_operations_per_s", "/data"): 100.0,
-    ("fs_response_s_per_s", "/data"): 0.25,
-    ("fs_read_bytes_per_s", "/data"): 1e6,
-    ("fs_operations_per_s", "/home"): 1.0,
-    ("ib_received_bytes_per_s", "mlx5_0/1"): 2e9,
-    ("cpu_busy", ""): 0.5,
-}
-
-
-def readings() -> str:
-    """Every 60 s what GPUs of four nodes did: GPU 0 is busy, GPU 1 is idle in the second hour."""
-    result = []
-    for second in range(START + 60, END + 1, 60):
-        for node in ("n1", "n2", "n3", "n4"):
-            for gpu, util in {"0": 100, "1": 40}.items():
-                labels = f'gpu="{gpu}",UUID="GPU-{node}-{gpu}",Hostname="{node}"'
-                value = 0 if gpu == "1" and second > MIDNIGHT else util
-                result += [f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {value} {second}",
-                          f"DCGM_FI_DEV_POWER_USAGE{{{labels}}} {300 if value else 100} {second}"]  # fmt: skip
-    return "\n".join([*result, "# EOF"]) + "\n"
-
-
-def node_samples() -> pl.DataFrame:
-    """Every 60 s what nodes did; on n1 before its job, too."""
-    rows = [
-        ("c", node, metric, device, at(second), 60.0, value)
-        for node in ("n1", "n3", "n4", "nx")
-        for (metric, device), value in RATES.items()
-        for second in range(START - (600 if node == "n1" else 0), END, 60)
-    ]
-    return pl.DataFrame(rows, schema=NODE_SAMPLES, orient="row")
-
-
-def write_samples(writer: Writer, samples: pl.DataFrame) -> None:
-    order = ["node", "metric", "device", "ts"]
-    with writer.transaction():
-        for (day,), rows in samples.group_by(pl.col("ts").dt.date()):
-            assert isinstance(day, date)
-            writer.write_partition("node_samples", "c", day, rows.sort(order))
-
-
-EVENTS = [
-    {"node": "n1", "gpu": "0", "ts": at(END - 60), "kind": "xid", "code": "79", "class": "HW", "severity": "critical",
-     "action": "RESET_GPU"},
-    {"node": "n1", "gpu": "1", "ts": at(END - 120), "kind": "ecc", "code": "dbe", "severity": "critical",
-     "action": "RESET_GPU"},
-    {"node": "n4", "ts": at(START + 60), "kind": "ib", "code": "flap", "device": "mlx5_0/1", "severity": "warning"},
-    {"node": "n9", "ts": at(START + 60), "kind": "condition", "code": "DiskPressure", "severity": "info"},
-]  # fmt: skip
-
-
-def filled(root: Path, *, gpus: str | None = None, nodes: pl.DataFrame | None = None, events: bool = True) -> Path:
-    """A computed warehouse."""
-    (root / "sacct.txt").write_text(SACCT)
-    settings = Config()
-    with open_writer(root / "w", verb="test", now=NOW) as writer:
-        ingesting.ingest_files(
-            writer, settings, [str(root / "sacct.txt")], ingesting.Options(), now=NOW, progress=_silent
-        )
-        if gpus is not None:
-            (root / "gpus.om").write_text(gpus)
-            ingest_files(
-                writer, settings, [str(root / "gpus.om")], TelemetryRequest(cluster="c"), now=NOW, progress=_silent
-            )
-        if nodes is not None:
-            write_samples(writer, nodes)
-        if events:
-            told = [{"cluster": "c", "source": "prometheus.health", "evidence": "telemetry"} | each for each in EVENTS]
-            with writer.transaction():
-                writer.append("health_events", conform(pl.DataFrame(told), HEALTH_EVENTS))
-        computing.compute(writer, settings, now=NOW)
-    return root / "w"
-
-
-def _silent(_what: str, _done: int, _all: int) -> None:
-    pass
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return filled(tmp_path_factory.mktemp("told"), gpus=readings(), nodes=node_samples())
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Accounting alone."""
-    return filled(tmp_path_factory.mktemp("bare"), events=False)
+@pytest.fixture
+def warehouse() -> Path:
+    return everything()
 
 
 @pytest.fixture
 def reader(warehouse: Path) -> Iterator[Reader]:
     with open_reader(warehouse) as opened:
         yield opened
-
-
-def answer_of(reader: Reader, what: str, by: str | None = None, window: Window = WINDOW) -> Answer:
-    return QUESTIONS[what](reader, window, Question(by=by))
-
-
-def rows(answer: Answer, *, subject: str = "subject") -> dict[str, dict[str, Any]]:
-    return {row[subject]: row for row in answer.rows.iter_rows(named=True)}
 
 
 def close(one: float | None, other: float | None) -> bool:
@@ -321,7 +210,7 @@ def kept_by_the_hour(root: Path) -> Path:
     """
     middle = START + HOUR // 2
     lines = [job(1, "bob", "n1", 2).replace(f"|{END}|", f"|{middle}|"), job(2, "carol", "n1", 2, begin=middle)]
-    (root / "sacct.txt").write_text("\n".join([SACCT.splitlines()[0], *(line.strip() for line in lines)]) + "\n")
+    sacct = "\n".join([SACCT.splitlines()[0], *(line.strip() for line in lines)]) + "\n"
     hours = [
         ("c", "n1", "fs_metadata_operations_per_s", "/data", at(ts), mean, HOUR)
         for ts, mean in ((START, 50.0), (MIDNIGHT, 1.0))
@@ -332,19 +221,12 @@ def kept_by_the_hour(root: Path) -> Path:
         for ts in range(START + 60, END + 1, 60)
         for gpu in "01"
     ]
-    (root / "gpus.om").write_text("\n".join([*gpus, "# EOF"]) + "\n")
-    settings = Config()
     with open_writer(root / "w", verb="test", now=NOW) as writer:
-        ingesting.ingest_files(
-            writer, settings, [str(root / "sacct.txt")], ingesting.Options(), now=NOW, progress=_silent
-        )
-        ingest_files(
-            writer, settings, [str(root / "gpus.om")], TelemetryRequest(cluster="c"), now=NOW, progress=_silent
-        )
+        load_files(writer, root, sacct, "\n".join([*gpus, "# EOF"]) + "\n")
         without_samples(writer)
         with writer.transaction():
             writer.append("node_hours", conform(told, NODE_HOURS))
-        computing.compute(writer, settings, now=NOW)
+        computing.compute(writer, Config(), now=NOW)
     return root / "w"
 
 
@@ -386,9 +268,9 @@ def test_telemetry_removed_by_retention_differs_from_none(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_missing_telemetry_comes_with_the_next_step(bare: Path) -> None:
+def test_missing_telemetry_comes_with_the_next_step() -> None:
     for what, of in (("utilisation", "GPUs"), ("filesystems", "nodes"), ("network", "nodes")):
-        done = trackside("show", what, "--warehouse", str(bare))
+        done = trackside("show", what, "--warehouse", str(bare()))
         assert done.returncode == 0, done.stderr
         assert f"No telemetry of {of} is loaded" in done.stdout
         assert "trackside ingest prometheus --url" in done.stdout
@@ -494,86 +376,6 @@ def test_many_nodes_are_read_a_part_at_a_time(reader: Reader, monkeypatch: pytes
     whole = answer_of(reader, "filesystems", "user").rows
     monkeypatch.setattr("app.results.telemetry.node_activity.AT_ONCE", 100)
     assert answer_of(reader, "filesystems", "user").rows.equals(whole)
-
-
-# --- health
-
-
-def test_incident_lists_cause_touched_attempts_and_action(reader: Reader) -> None:
-    answer = answer_of(reader, "health")
-    worst = answer.rows.row(0, named=True)
-    assert (worst["node"], worst["gpus"], worst["severity"], worst["n_events"]) == ("n1", "0,1", "critical", 2)
-    assert (worst["n_attempts"], worst["n_ended"]) == (1, 1)
-    told = "\n".join(answer.notes)
-    assert "n1 had 1 critical incident: ecc dbe (1), xid 79 (1). 1 attempt may have ended because of them." in told
-    assert "scontrol update NodeName=n1 State=DRAIN Reason='trackside: 1 critical incident: ecc dbe (1), xid" in told
-    assert "RESET_GPU" in told
-
-
-def test_a_node_has_all_kinds_of_its_worst_incidents(reader: Reader) -> None:
-    first = answer_of(reader, "health").rows.filter(pl.col("node") == "n1")
-    other = first.with_columns(started_at=first["started_at"] + timedelta(days=1), kinds=pl.lit("xid 94, xid 79"))
-    lesser = other.with_columns(severity=pl.lit("info"), kinds=pl.lit("xid 13"))
-    node = by_node(pl.concat([first, other, lesser])).row(0, named=True)
-    assert (node["kinds"], node["critical"]) == ("xid 79 (2), xid 94 (1), ecc dbe (1)", 2)
-
-
-def test_incidents_are_listed_by_node_attempt_and_kind(reader: Reader) -> None:
-    nodes = rows(answer_of(reader, "health", "node"), subject="node")
-    assert list(nodes) == ["n1", "n4", "n9"]
-    assert (nodes["n1"]["critical"], nodes["n4"]["warning"], nodes["n9"]["info"]) == (1, 1, 1)
-    attempts = answer_of(reader, "health", "attempt").rows
-    result = set(attempts.select("job_id", "node", "at_end").rows())
-    assert {("1", "n1", True), ("5", "n4", False)} <= result
-    kinds = answer_of(reader, "health", "kind").rows
-    assert kinds.select("kind", "code", "n_events", "n_gpus").rows()[:2] == [("ecc", "dbe", 1, 1), ("xid", "79", 1, 1)]
-
-
-def test_without_critical_incidents_nothing_is_to_be_drained(reader: Reader) -> None:
-    early = Window("c", at(START), at(MIDNIGHT))
-    answer = answer_of(reader, "health", None, early)
-    assert answer.rows.height == 2
-    assert "scontrol" not in "\n".join(answer.notes)
-
-
-def test_window_without_events_names_those_outside_it(reader: Reader) -> None:
-    before = Window("c", at(START - 3 * HOUR), at(START - 2 * HOUR))
-    output = answer_of(reader, "health", None, before).when_empty
-    assert output.startswith("No health events in this window; there are 3 outside of it, the last of 2026-09-2")
-
-
-def test_health_reports_how_much_of_the_window_is_covered(reader: Reader) -> None:
-    output = "Telemetry of health covers "
-    assert not any(note.startswith(output) for note in answer_of(reader, "health").notes)
-    longer = Window("c", at(START - 48 * HOUR), at(MIDNIGHT))
-    assert any(
-        note.startswith(output) and "of these 2 d " in note for note in answer_of(reader, "health", None, longer).notes
-    )
-
-
-def test_missing_events_are_explained_by_their_source(bare: Path) -> None:
-    with open_reader(bare) as reader:
-        for by in ("incident", "node", "attempt", "kind"):
-            answer = answer_of(reader, "health", by)
-            assert answer.rows.is_empty()
-            assert not answer.notes
-            assert "trackside ingest prometheus" in answer.when_empty
-
-
-def test_gpus_of_several_incidents_of_a_node_are_named_once() -> None:
-    first = {"cluster": "c", "node": "n", "started_at": at(START), "ended_at": at(START), "severity": "warning",
-             "n_events": 1, "kinds": "ecc sbe", "gpus": "1,3", "action": None, "n_attempts": 2,
-             "n_ended": 0}  # fmt: skip
-    later = first | {
-        "started_at": at(END),
-        "ended_at": at(END) + timedelta(minutes=1),
-        "gpus": "0,1",
-        "kinds": "xid 48",
-    }
-    none = first | {"gpus": "", "severity": "info", "kinds": "pcie replay"}
-    (row,) = by_node(pl.DataFrame([first, later, none])).to_dicts()
-    assert (row["gpus"], row["warning"], row["info"], row["kinds"]) == ("0, 1, 3", 2, 1, "xid 48 (1), ecc sbe (1)")
-    assert (row["n_attempts"], row["last_at"]) == (6, at(END) + timedelta(minutes=1))
 
 
 def test_commands_that_load_telemetry_have_their_own_lines() -> None:
