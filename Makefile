@@ -7,6 +7,7 @@ REAL   ?= 0
 SLOW   ?= 0
 TIER   := $(if $(filter 1,$(REAL)),real,$(if $(filter 1,$(SLOW)),slow,fast))
 READY  := $(VENV)/.ready
+COMPILED := $(VENV)/.tests-compiled
 
 # Frames of few rows take 8 % less of a core's time with one thread; the other tiers use all.
 ONE_THREAD := $(if $(filter fast,$(TIER)),POLARS_MAX_THREADS=1)
@@ -19,7 +20,7 @@ RULES := tests/test_names.py tests/app/test_json_text.py
 # Containers often set it. Without compiled files every process, and every worker of the tests, compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check fix test fuzz bench apiserver linter verapdf lock pictures clean
+.PHONY: help setup demo check fix test lab components fuzz bench apiserver linter verapdf lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -50,13 +51,19 @@ fix: setup        ## what check can mend by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup       ## the quick tests; SLOW=1: the slow ones, too; REAL=1: all, with real components (root, Debian)
-ifeq ($(REAL),1)
-	@# Meanwhile the tests are compiled once: each worker would do it for itself, half a minute of a core on a new checkout.
-	$(BIN)/python -m pytest --collect-only -qq > /dev/null & compiled=$$!; \
-		PYTHON=$(BIN)/python bash tests/lab/install.sh; installed=$$?; wait $$compiled; exit $$installed
-endif
+test: setup $(if $(filter 1,$(REAL)),lab)   ## the quick tests; SLOW=1: the slow ones, too; REAL=1: all, with real components (root, Debian)
 	TRACKSIDE_TEST_TIER=$(TIER) $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
+
+lab: setup        ## the real components for the tests (root, Debian); the tests are compiled meanwhile
+	@$(MAKE) --no-print-directory -j2 components $(COMPILED)
+
+components: setup
+	@PYTHON=$(BIN)/python bash tests/lab/install.sh
+
+# Once for all workers: each would compile them for itself, half a minute of a core on a new checkout.
+$(COMPILED): $(READY) $(shell find tests -name '*.py')
+	@$(BIN)/python -m pytest --collect-only -qq > /dev/null || true    # the tests report what is wrong
+	@touch $@
 
 fuzz: setup       ## all properties with new random examples: MINUTES=10, TARGETS="slurm gate ...", SEED=, JOBS=
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(TARGETS)
