@@ -268,8 +268,13 @@ class Connection:
         return int(self.meta("data_version") or 0)
 
     def tables(self) -> list[str]:
-        """Names of the tables that the file itself holds, for `check_table`."""
+        """Names of the tables that the file itself holds, for `check_table`.
+
+        Raises:
+            CorruptWarehouseError: it lacks some that its schema steps made.
+        """
         with duckdb_errors(self.root, self._path):
+            recovery.refuse_incomplete(self._connection, self._path, self.root)
             return recovery.tables(self._connection)
 
     def check_table(self, name: str) -> None:

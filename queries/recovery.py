@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from queries import directory, integrity
+from queries import directory, integrity, upgrade
 from queries.errors import CorruptWarehouseError
 from queries.opening import connect, corrupt, first_line, looked_into
 
@@ -61,6 +61,7 @@ def contents(path: Path, *, whole: bool = False) -> FileMetadata:
     with opened as connection:
         try:
             if whole:
+                refuse_incomplete(connection, path, root)
                 read_whole(connection)
             return _contents(connection)
         except duckdb.Error as error:
@@ -77,6 +78,17 @@ def _contents(connection: duckdb.DuckDBPyConnection) -> FileMetadata:
     files = tuple(integrity.live_files(connection))
     version = int(meta.get("data_version", 0))
     return FileMetadata(meta.get("warehouse"), version, frozenset(path for (path,) in paths), files)
+
+
+def refuse_incomplete(connection: duckdb.DuckDBPyConnection, path: Path, root: Path) -> None:
+    """Refuse a file that lacks tables or columns which its own schema steps made.
+
+    Raises:
+        CorruptWarehouseError: it does; the message names them.
+    """
+    lost = upgrade.lost_parts(connection)
+    if lost:
+        raise CorruptWarehouseError(corrupt(path, root, f"it lacks {', '.join(lost)}"))
 
 
 def read_whole(connection: duckdb.DuckDBPyConnection) -> None:

@@ -191,11 +191,11 @@ def added_by(step: SchemaStep) -> tuple[tuple[str, Column], ...]:
 
 def tables() -> dict[str, Table]:
     """Every table by the name that people use, in schema order."""
-    return _declared(schema_steps())
+    return tables_after(schema_steps())
 
 
 @functools.cache
-def _declared(steps: tuple[SchemaStep, ...]) -> dict[str, Table]:
+def tables_after(steps: tuple[SchemaStep, ...]) -> dict[str, Table]:
     """The tables that steps declare, with the changes that later ones make to those of earlier ones."""
     tables: dict[str, Table] = {}
     for step in steps:

@@ -7,7 +7,7 @@ own, which is applied once and never edited.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 
@@ -63,6 +63,29 @@ def refuse_missing_steps(root: Path, applied: Mapping[int, str]) -> None:
             "Trackside needs.\n"
             "Run: trackside compute    (or any ingest): the first writer upgrades it."
         )
+
+
+def lost_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Tables (`ledger`) and columns (`ledger.node`) that the applied schema steps made, and that a file lacks."""
+    applied = applied_steps(connection)
+    declared = sql_files.tables_after(tuple(step for step in sql_files.schema_steps() if step.number in applied))
+    columns = {name: frozenset(names) for name, names in connection.execute(_COLUMNS).fetchall()}
+    lost = []
+    for shown, table in declared.items():
+        there = columns.get(table.name)
+        if there is None:
+            lost.append(shown)
+        else:
+            lost += [f"{shown}.{column.name}" for column in table.columns if column.name not in there]
+    return lost
+
+
+_COLUMNS: Final = """
+SELECT if(schema_name = 'main', table_name, schema_name || '.' || table_name) AS name, list(column_name)
+FROM duckdb_columns()
+WHERE database_name = current_database() AND NOT internal
+GROUP BY name
+"""
 
 
 def apply_missing_steps(connection: duckdb.DuckDBPyConnection, applied: Mapping[int, str]) -> None:
