@@ -58,8 +58,7 @@ def step_usage(
 ) -> StepUsage:
     """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row for each that started; jobs only where they record use.
 
-    What cannot be read is null and counted in a warning, apart from TRES of use and energy, whose marks for "not set"
-    differ between versions of Slurm.
+    What cannot be read is null and counted in a warning; marks for "not set" are null without one.
 
     Args:
         frame: all columns text.
@@ -116,11 +115,12 @@ def _table(columns: DumpColumns, cluster: str | None) -> pl.DataFrame:
         elapsed_s=elapsed,
         suspended_s=columns.duration("suspended"),
     )
-    most, all_tasks, mean = (tres_used(columns.word(f"tresusagein{name}")) for name in ("max", "tot", "ave"))
-    n_tasks, resident = columns.whole("ntasks"), columns.word("maxrss")
-    peak = sizes(resident)
-    columns.note("maxrss", resident.is_not_null() & peak.is_null() & ~resident.str.contains(_UNSET_SIZE))
-    total = {name: all_tasks[name].fill_null((mean[name] * n_tasks).cast(_TRES[name])) for name in _TRES}
+    most, all_tasks, mean = (_tres_used_in(columns, f"tresusagein{name}") for name in ("max", "tot", "ave"))
+    n_tasks, peak = columns.whole("ntasks"), _sizes(columns, "maxrss")
+    total = {
+        name: all_tasks[name].fill_null((mean[name] * n_tasks).cast(_TRES[name]))
+        for name in ("mem", "gpu_util", "gpu_mem")
+    }
     table = pl.DataFrame(
         {
             "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
@@ -159,17 +159,20 @@ def _measured(numbers: pl.Series) -> pl.Series:
 
 def _energy(columns: DumpColumns) -> pl.Series:
     """Joules. ConsumedEnergy has suffixes of thousands; without them it is the same number."""
-    raw, shown = columns.word("consumedenergyraw"), columns.word("consumedenergy")
-    joules = sizes(raw, 1000).fill_null(sizes(shown, 1000)).cast(pl.Float64)
-    return joules.set((joules <= 0) | (joules >= _UNMEASURED), None)
+    raw, shown = _sizes(columns, "consumedenergyraw", 1000), _sizes(columns, "consumedenergy", 1000)
+    return _measured(raw.fill_null(shown).cast(pl.Float64))
 
 
-_UNMEASURED: Final = 2.0**63
-"""Joules from which on a number is the mark for "not set"."""
+def _sizes(columns: DumpColumns, name: str, base: int = 1024) -> pl.Series:
+    text = columns.word(name)
+    read = sizes(text, base)
+    columns.note(name, text.is_not_null() & read.is_null() & ~text.str.contains(_UNSET_SIZE))
+    return read
+
 
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,9})?)([KMGTPE]?)B?", re.ASCII | re.IGNORECASE)
-_UNSET_SIZE: Final = r"^\d{20,}$|\?$"
-"""What sacct prints for "not set": 2^64 - 2, or as much with a suffix that it lacks (`16?`)."""
+_UNSET_SIZE: Final = r"(?i)^\d{20,}[KMGTPE]?B?$|^\d{1,3}(?:\.\d+)?E$|\?$"
+"""What sacct prints for "not set": 2^64 - 2 (also as `16E`), or as much with a suffix that it lacks (`16?`)."""
 _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
@@ -196,18 +199,26 @@ _TRES: Final[Schema] = {
     "gpu_util_most": pl.Float64(),
     "gpu_mem": pl.Int64(),
     "gpu_mem_most": pl.Int64(),
+    "lost": pl.Boolean(),
 }
 
 
+def _tres_used_in(columns: DumpColumns, name: str) -> pl.DataFrame:
+    used = tres_used(columns.word(name))
+    columns.note(name, used["lost"])
+    return used
+
+
 def tres_used(text: pl.Series) -> pl.DataFrame:
-    """Memory and GPUs of a column TRESUsageIn...: `mem`, and of GPUs the sum and the most over their types.
+    """Memory and GPUs of a column TRESUsageIn...: `mem`, of GPUs the sum and the most over their types, and `lost`.
 
     `gres/gpuutil` counts all types; where a site lists types only (`gres/gpuutil:a100`), those are taken together.
+    `lost`: a value of memory or GPUs cannot be read, or there are no values.
 
     >>> tres_used(pl.Series(["cpu=00:00:01,gres/gpumem=21794M,gres/gpuutil=97,mem=5054464"])).rows()
-    [(5054464, 97.0, 97.0, 22852665344, 22852665344)]
+    [(5054464, 97.0, 97.0, 22852665344, 22852665344, False)]
     >>> tres_used(pl.Series(["gres/gpuutil:a100=50,gres/gpuutil:h100=97"])).rows()
-    [(None, 147.0, 97.0, None, None)]
+    [(None, 147.0, 97.0, None, None, False)]
     """
     return values.by_distinct(text, _tres_used, _TRES)
 
@@ -215,12 +226,14 @@ def tres_used(text: pl.Series) -> pl.DataFrame:
 def _tres_used(text: str) -> tuple[object, ...]:
     items = dict(item.strip().partition("=")[::2] for item in text.split(","))
     util, memory = _of_gpus(items, "gres/gpuutil"), _of_gpus(items, "gres/gpumem")
+    used = [value for name, value in items.items() if name == "mem" or name.startswith(("gres/gpuutil", "gres/gpumem"))]
     return (
         _size(items.get("mem", ""), 1024),
         float(sum(util)) if util else None,
         float(max(util)) if util else None,
         sum(memory) if memory else None,
         max(memory) if memory else None,
+        "=" not in text or any(_size(each, 1024) is None and not re.search(_UNSET_SIZE, each) for each in used),
     )
 
 

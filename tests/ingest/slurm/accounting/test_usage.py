@@ -78,6 +78,22 @@ def test_unread_values_of_steps_are_counted_once() -> None:
     assert kept.select("step", "cpu_s", "max_rss_bytes").rows() == [("0", 60.0, None), ("batch", None, None)]
 
 
+@pytest.mark.parametrize(
+    ("column", "bad", "unset"),
+    [
+        ("ConsumedEnergyRaw", "lots", "18446744073709551614"),
+        ("ConsumedEnergy", "1.5X", "16E"),
+        ("TRESUsageInMax", "cpu=00:00:01,mem=much", "mem=16?,gres/gpumem=18446744073709551614M"),
+        ("TRESUsageInTot", "gres/gpuutil:h100=high", "fs/disk=what"),
+        ("TRESUsageInAve", "5 GB", ""),
+    ],
+)
+def test_unread_energy_and_tres_are_counted(column: str, bad: str, unset: str) -> None:
+    rows = text({}, *(step(name, TotalCPU="00:01:00", **{column: each}) for name, each in (("0", bad), ("1", unset))))
+    warnings = parse_accounting(rows, ParseContext(origin="x")).warnings
+    assert {each.detail: each.count for each in warnings if each.code == "values_unread"} == {column.lower(): 1}
+
+
 def test_jobs_without_their_steps_have_no_use() -> None:
     """`sacct -X` prints a TotalCPU of 0 for each."""
     lines = REAL.read_text().splitlines()
