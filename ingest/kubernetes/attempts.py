@@ -25,10 +25,12 @@ import polars as pl
 
 from ingest.kubernetes.at_once import FAR, held_at_once, most_at_once
 from ingest.kubernetes.evictions import stopped_of
+from ingest.kubernetes.gangs import POD_GROUP
 from ingest.kubernetes.in_place import ENDS, executions
 from ingest.kubernetes.lists import with_last_list
+from ingest.kubernetes.places import with_taken_places
 from ingest.kubernetes.pods import WORK
-from ingest.kubernetes.workloads import KUBEFLOW, MACHINES, WORKFLOW
+from ingest.kubernetes.workloads import KUBEFLOW, MACHINES, RAY, WORKFLOW
 from ingest.tables import ATTEMPTS, columns_of
 
 TOGETHER_S: Final = 120
@@ -194,7 +196,8 @@ def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     An eviction ends an attempt, too, whether or not the pods that come after it take the place of earlier ones.
     """
     slot = pl.coalesce("slot", pl.when(_never_overlap()).then(pl.lit("")).otherwise("name"))
-    rows = held.with_columns(slot=slot).sort(*_JOB, "slot", "restart_attempt", "created_at", "uid")
+    rows = with_taken_places(held.with_columns(slot=slot, placeless=_placeless() & (slot != "")), failures=ENDED_BY)
+    rows = rows.sort(*_JOB, "slot", "restart_attempt", "created_at", "uid")
     rows = rows.with_columns(ordinal=pl.int_range(1, pl.len() + 1).over(*_JOB, "slot"))
     spans = _spans(_since_evictions(rows, orders), orders)
     created_in = (pl.col("created_at") >= pl.col("since")) & (pl.col("created_at") < pl.col("until"))
@@ -215,6 +218,13 @@ def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
         )
         .filter((pl.col("begins") <= pl.col("ends")).fill_null(value=True))
     )
+
+
+def _placeless() -> pl.Expr:
+    """Whether no object records the place of a pod in its gang: its slot is its name, or an order."""
+    named = pl.col("slot").is_null() & ~pl.col("root_kind").is_in(sorted(MACHINES))
+    in_group = (pl.col("root_kind") == POD_GROUP) & (pl.col("slot") == pl.col("name"))
+    return named | in_group | pl.col("root_kind").is_in(RAY)
 
 
 def _never_overlap() -> pl.Expr:

@@ -21,10 +21,11 @@ MACHINES: Final = frozenset({"VirtualMachine", INSTANCE})
 """KubeVirt's: an instance is one boot of a machine, and a pod holds its devices."""
 
 RAY_CLUSTER: Final = "RayCluster"
+RAY: Final = ("RayJob", RAY_CLUSTER)
 WORKFLOW: Final = "Workflow"
 """Argo's: each of its steps is a job of its own, be it a pod or a workload that the step made."""
 
-KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", WORKFLOW, "LeaderWorkerSet", "RayJob", RAY_CLUSTER}
+KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", WORKFLOW, "LeaderWorkerSet", *RAY}
 """Kinds that are read. Pods of others (ReplicaSet, StatefulSet, DaemonSet) are each a workload of its own."""
 
 OF_CONDITION: Final = {
