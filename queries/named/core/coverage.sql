@@ -2,7 +2,16 @@
 -- where it was not passed (--until), they are taken to reach as far as the accounting does. The sources 'accounting' and
 -- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects; with them, 'accounting' is
 -- kube-state-metrics' pods, too, and without both Determined's allocations. Without lists of nodes, 'node_states' are
--- kube-state-metrics'. Between two readings of objects the time counts as observed.
+-- kube-state-metrics'. Between two readings of objects the time counts as observed,
+-- but work is observed only from the first reading of pods on: lists of other kinds before it do not show any.
+WITH first_pods AS (
+    SELECT MIN(l.covers_until) AS ts
+    FROM loads AS l
+    LEFT JOIN object_lists AS o ON l.cluster = o.cluster AND o.kind = 'Pod' AND l.covers_until = o.seen_at
+    WHERE l.cluster = $cluster
+      AND l.source = 'kubernetes.objects'
+      AND (l.covers_from < l.covers_until OR o.kind IS NOT NULL)
+)
 SELECT
     cluster,
     CASE source
@@ -15,7 +24,9 @@ SELECT
     END AS ended_at,
     loaded_at
 FROM loads
+CROSS JOIN first_pods AS f
 WHERE cluster = $cluster
+  AND (source <> 'kubernetes.objects' OR $source <> 'accounting' OR covers_until >= COALESCE(f.ts, covers_until))
 QUALIFY source = CASE
     WHEN $source = 'accounting' AND COUNT(*) FILTER (source = 'slurm.accounting') OVER () > 0 THEN 'slurm.accounting'
     WHEN $source = 'accounting' AND source IN ('kubernetes.objects', 'prometheus.pods') THEN source

@@ -93,6 +93,16 @@ def test_time_between_two_lists_is_observed(tmp_path: Path) -> None:
     assert rows == [(moment(0), moment(100), timedelta(minutes=100).total_seconds() * 8)]
 
 
+def test_list_of_nodes_before_that_of_pods_covers_no_time(tmp_path: Path) -> None:
+    (tmp_path / "nodes").write_bytes(as_list(node("a", seen=0, since=-5000)))
+    (tmp_path / "pods").write_bytes(as_list(pod("work", node="a", created=40, ended=60)))
+    assert trackside("ingest", "kubernetes", str(tmp_path / "nodes"), str(tmp_path / "pods"), "--cluster", "k",
+                     "--warehouse", str(tmp_path / "w")).returncode == 0  # fmt: skip
+    with open_reader(tmp_path / "w") as reader:
+        rows = reader.query("coverage", cluster="k", source="accounting")
+    assert rows.select("started_at", "ended_at").rows() == [(moment(40), moment(60))]
+
+
 @pytest.mark.slow
 def test_gpus_of_pods_show_nothing_of_slurms_accounting(tmp_path: Path) -> None:
     untracked = job(1, "host-2", 55).replace("cpu=8,gres/gpu=8", "cpu=8")
