@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from queries.lake.address import Address
     from queries.lake.catalogue import Catalogue, CatalogueFile
     from queries.lake.storage import Storage
+    from queries.units import Shape
 
 _AT_ONCE: Final = 4
 """Files of samples that are written at once."""
@@ -105,7 +106,7 @@ class _Push:
         self._connection = connection
         self._source = source
         self._report = report
-        self._shapes = {name: spans.shape_in_lake(shape) for name, shape in source.shapes.items() if _is_span(name)}
+        self._shapes = [shape for name, shape in source.shapes.items() if _is_span(name)]
         self._origin = source.facts["warehouse"]
         self._changes = changes.Changes() if full else changes.of_warehouse(source.facts)
         self._full = full
@@ -188,16 +189,18 @@ class _Push:
 
     def _differing(
         self, state: LakeState
-    ) -> tuple[dict[str, tuple[MonthSpan, str]], dict[str, tuple[ManifestFile, int]], list[CatalogueFile]]:
-        """Files to write, by name: those of spans (with their tables) and those of samples; and those that go."""
+    ) -> tuple[dict[str, tuple[MonthSpan, Shape]], dict[str, tuple[ManifestFile, int]], list[CatalogueFile]]:
+        """Files to write, by name: those of spans (with their shapes) and those of samples; and those that go."""
         stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.entries if e.digest}
-        fresh: dict[str, tuple[MonthSpan, str]] = {}
-        for number, table in enumerate(self._shapes):
+        fresh: dict[str, tuple[MonthSpan, Shape]] = {}
+        for number, whole in enumerate(self._shapes):
             self._report("compare", number, len(self._shapes))
-            for span in self._spans(table, state):
+            height = spans.height(self._connection, self._source.database, whole)
+            shape = spans.shape_in_lake(whole, height)
+            for span in self._spans(shape, height, state):
                 self._clusters.add(span.cluster)
                 if stored.pop(span.key, None) is None:
-                    fresh[span.name(self._origin, self._source.version)] = (span, table)
+                    fresh[span.name(self._origin, self._source.version)] = (span, shape)
         there = {entry.name: entry for entry in state.entries if not entry.digest}
         samples = {}
         for file, rows in self._source.files():
@@ -209,18 +212,19 @@ class _Push:
         old = [entry for entry in stored.values() if entry.table != catalogues.ORIGINS]
         return fresh, samples, [*old, *there.values()]
 
-    def _spans(self, table: str, state: LakeState) -> list[MonthSpan]:
+    def _spans(self, shape: Shape, height: int, state: LakeState) -> list[MonthSpan]:
         """The spans of a table: those that may have changed are read, the others are as the lake has them.
 
-        The number of rows is compared in any case: where it is another, the whole table is read.
+        The number of rows is compared in any case: where it is another, the whole table is read. So it is where the
+        lake has months of a table that is not divided now, or the other way round.
         """
-        shape, there = self._shapes[table], state.spans(table)
-        height = spans.height(self._connection, self._source.database, shape)
         if height == 0:  # as most tables are where few sources are read, and to digest none takes as long as some
             return []
+        there = state.spans(shape.name)
         read = functools.partial(spans.of_table, self._connection, self._source.database, shape)
-        changed = self._changed_since(state.facts, table)
-        if changes.WHOLE in changed:
+        changed = self._changed_since(state.facts, shape.name)
+        divided, was_divided = shape.day is not None, {span.span != changes.WHOLE for span in there}
+        if changes.WHOLE in changed or was_divided != {divided} or (changed and not divided):
             return read()
         found = [span for span in there if span.span not in changed] + (read(months=changed) if changed else [])
         return found if sum(span.rows for span in found) == height else read()
@@ -250,16 +254,15 @@ class _Push:
         return loose & set(needed)
 
     def _write_spans(
-        self, storage: Storage, fresh: Mapping[str, tuple[MonthSpan, str]], loose: Collection[str]
+        self, storage: Storage, fresh: Mapping[str, tuple[MonthSpan, Shape]], loose: Collection[str]
     ) -> None:
-        for name, (span, table) in fresh.items():
-            shape = self._shapes[table]
+        for name, (span, shape) in fresh.items():
             left = name in loose and storage.local
             if not (left and spans.is_in(self._connection, shape, span, storage.address(name))):
                 with storage.writing(name) as file:
                     spans.write(self._connection, self._source.database, shape, span, file)
-            self._count(table, span.rows)
-            self._advance(table.removeprefix("main."), span.rows)
+            self._count(span.table, span.rows)
+            self._advance(span.table.removeprefix("main."), span.rows)
 
     def _write_samples(
         self, storage: Storage, samples: Mapping[str, tuple[ManifestFile, int]], loose: Collection[str]

@@ -1,7 +1,8 @@
 """Contents of a warehouse for a lake: its rows in spans, each of one table, one cluster and one month.
 
-A span is a file in the lake. It is compared by how many rows it has and by the sum of their digests, as units are (see
-`queries.units`), which are in the name of the file: an unchanged span is recognised without reading it.
+A table of few rows is one span for each cluster. A span is a file in the lake. It is compared by how many rows it has
+and by the sum of their digests, as units are (see `queries.units`), which are in the name of the file: an unchanged
+span is recognised without reading it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
 
     from queries.units import Shape
 
+FEW_ROWS: Final = 20_000
+"""Rows up to which a table is not divided into months: to write, list and open a file costs more than so many rows."""
+
 NOT_SPANS: Final = frozenset({"main.meta"})
 """Tables that are no spans: the facts of a warehouse are committed with each change."""
 
 
 @dataclass(frozen=True)
 class MonthSpan:
-    """Rows of a table, a cluster and a month."""
+    """Rows of a table, a cluster and a month; or, where `span` is `WHOLE`, all rows of a table and a cluster."""
 
     table: str
     cluster: str | None
@@ -47,9 +51,9 @@ class MonthSpan:
         return f"{origin}/tables/{self.table}/{cluster}{self.span}/{version:08d}-{self.rows}-{self.digest}.parquet"
 
 
-def shape_in_lake(shape: Shape) -> Shape:
-    """The shape with the time that decides the month: the first that is never null, if there is one."""
-    return replace(shape, day=time_of(shape.name.removeprefix("main.")))
+def shape_in_lake(shape: Shape, rows: int) -> Shape:
+    """The shape with the time that decides the month: none where the table has few rows, or no time."""
+    return replace(shape, day=None if rows <= FEW_ROWS else time_of(shape.name.removeprefix("main.")))
 
 
 def of_table(

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from app.cli import main as cli
-from queries.lake import spans
+from queries.lake import catalogue, spans
 from queries.warehouse import copy_to_lake, open_reader, open_writer
-from tests.queries.lake.support import differences, into_lake, silent
+from tests.queries.lake.support import add_reject, address, differences, into_lake, silent
 from tests.support.slurm.dumps import rows_of, tiny, with_rows
 from tests.support.warehouses import NOW, from_everything
 
@@ -30,6 +30,7 @@ DUMP = tiny(40)
 def _places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("queries.lake.snapshot.SEEN_S", -1.0)
+    monkeypatch.setattr(spans, "FEW_ROWS", 20)  # some tables are divided into months, others are not
     monkeypatch.setattr("app.clock.now", lambda: NOW)
     monkeypatch.chdir(tmp_path)
 
@@ -119,3 +120,16 @@ def test_commit_reads_only_what_is_noted_as_changed(tmp_path: Path, monkeypatch:
         writer.delete("ledger_days", writer.table("ledger_days").select("cluster", "day").head(1))
     into_lake(root, lake)
     assert read == ["main.ledger_days"]
+
+
+@pytest.mark.slow
+def test_table_is_divided_or_whole_by_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, lake = from_everything(tmp_path, gpus=16, days=3), tmp_path / f"ducklake:{tmp_path}/lake.ducklake"
+    into_lake(root, lake, str(tmp_path / "files"))
+    for few_rows, divided in ((1_000_000, False), (20, True)):
+        monkeypatch.setattr(spans, "FEW_ROWS", few_rows)
+        add_reject(root, str(few_rows))
+        same(root, lake)
+        with catalogue.attached(address(lake), read_only=True) as attached:
+            months = {entry.span for entry in attached.entries() if entry.table == "main.gpu_time"}
+        assert (months != {"all"}) is divided
