@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from app.fleet.scheduler import (
-    NO_HTTP,
+    DASK_SETTINGS,
     refuse_without_tls,
     require_answer,
     require_dask,
@@ -98,7 +98,7 @@ def started(count: int) -> Iterator[DaskWorkers]:
 
     security = Security.temporary()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(dask.config.set(NO_HTTP))
+        stack.enter_context(dask.config.set(DASK_SETTINGS))
         try:
             cluster = stack.enter_context(_local_cluster(count, security))
             client = stack.enter_context(_leaving(Client(cluster, security=security, set_as_default=False)))

@@ -6,7 +6,14 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from app.fleet.scheduler import NO_HTTP, refuse_without_tls, require_dask, security_of, share_of_cores, unreachable
+from app.fleet.scheduler import (
+    DASK_SETTINGS,
+    refuse_without_tls,
+    require_dask,
+    security_of,
+    share_of_cores,
+    unreachable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +59,7 @@ def join(
 async def _work(address: str, fleet: FleetSettings, host: str, processes: int, started: Callable[[], None]) -> None:
     import dask  # noqa: PLC0415 - an extra
 
-    with dask.config.set(NO_HTTP):
+    with dask.config.set(DASK_SETTINGS):
         async with contextlib.AsyncExitStack() as stack:
             nannies = [_nanny(address, fleet, host, processes) for _ in range(processes)]
             for nanny in nannies:

@@ -34,13 +34,14 @@ REMEDY: Final = (
     "that can reach it, use --without-tls."
 )
 
-NO_HTTP: Final[Mapping[str, Any]] = {
+DASK_SETTINGS: Final[Mapping[str, Any]] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.worker.daemon": True,
+    "distributed.worker.preload": ["app.fleet.own_process"],
 }
-"""Dask's own settings: no pages of the scheduler and of workers, which are served without TLS."""
+"""Settings of Dask: no pages of the scheduler and of workers, which are served without TLS; no pandas in workers."""
 
 
 def requested(address: str | None, fleet: FleetSettings) -> str:

@@ -172,12 +172,18 @@ def rows(place: Path, table: str) -> pl.DataFrame:
         return reader.table(table).sort(pl.all())
 
 
+def is_imported(package: str) -> object:
+    """The module of a package in this process; None where its import is blocked, False where it was not imported."""
+    return sys.modules.get(package, False)
+
+
 def test_started_workers_take_only_who_has_their_key() -> None:
     with started(1) as workers:
         client = workers._client  # noqa: SLF001 - the address that nobody is told
         address = str(client.scheduler_info()["address"])
         assert workers.slots() == 1
         assert client.submit(os.getpid).result() != os.getpid()
+        assert client.submit(is_imported, "pandas").result() is None
         assert listened_on() == {"127.0.0.1"}
         assert address.startswith("tls://127.0.0.1:")
         with pytest.raises(OSError, match=r"Timed out|certificate"):
