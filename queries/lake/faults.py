@@ -24,14 +24,16 @@ _UNREACHABLE: Final = ("unable to connect to postgres", "connection to server", 
 _BUSY: Final = ("set lock", "conflicting lock", "database is locked")
 _FORBIDDEN: Final = ("(http 403)", "(http 401)", "http 403 ", "http 401 ", "access denied", "accessdenied")
 _NO_BUCKET: Final = ("nosuchbucket", "specified bucket does not exist")
-_READ_ONLY: Final = ("permission denied for", "must be owner of")
+_REFUSED: Final = ("permission denied for", "must be owner of")
 _NO_CATALOGUE: Final = (
     "file is not a database",
     "not a valid duckdb database file",
     "unable to open database",
     ": is a directory",
 )
+_LOST: Final = re.compile(r'No files found that match the pattern "([^"]+)"')
 _SILENT: Final = ("could not establish connection", "could not connect to server", "could not resolve host")
+NO_FILE: Final = "there is no such file"
 _VERSION: Final = ("ducklake catalog version", "catalog version mismatch")
 
 
@@ -65,32 +67,43 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
     if any(words in text for words in _UNREACHABLE):
         return WarehouseError(
             f"the catalogue of {address} cannot be reached: {without_secrets(_reason(str(error)))}\n"
-            "Is PostgreSQL up, and may this user connect to this database from here? Try psql with the same words."
+            "Is PostgreSQL up, does it have this database, and may this user connect to it from here? Its password "
+            "comes from ~/.pgpass or $PGPASSWORD. Try psql with the same words."
         )
     if any(words in text for words in _NOT_THERE):
         return NoWarehouseError(no_lake(address))
     if any(words in text for words in _VERSION):
         return CorruptWarehouseError(f"{address} was made by another version of DuckLake: {why}")
-    if any(words in text for words in _READ_ONLY):
-        return _read_only(address, str(error))
-    return _of_files(address, text, why)
+    if any(words in text for words in _REFUSED):
+        return _refused(address, str(error))
+    return _of_files(address, error, why)
 
 
-def _read_only(address: Address, message: str) -> WarehouseError:
-    """That a role of PostgreSQL may not write."""
-    reason = next(line for line in message.splitlines() if any(words in line.lower() for words in _READ_ONLY))
+def _refused(address: Address, message: str) -> WarehouseError:
+    """That a role of PostgreSQL may not do what was asked of it."""
+    line = next(line for line in message.splitlines() if any(words in line.lower() for words in _REFUSED))
+    reason = re.sub(r"^.*ERROR: +", "", line).strip()
     return WarehouseError(
-        f"PostgreSQL does not let this user change the catalogue of {address}: {without_secrets(reason.strip())}\n"
-        "Whoever commits needs to write its tables: use the role that owns them, or grant it all on the schema."
+        f"PostgreSQL refuses this user in the catalogue of {address}: {without_secrets(reason)}\n"
+        "Whoever reads the lake needs SELECT on all tables of its schema. Whoever commits needs to write them, too: "
+        "use the role that owns them, or grant it all on the schema."
     )
 
 
-def _of_files(address: Address, text: str, why: str) -> WarehouseError:
+def _of_files(address: Address, error: duckdb.Error, why: str) -> WarehouseError:
     """An error about the files of a lake, or about one that is no catalogue."""
+    text = str(error).lower()
     if any(words in text for words in _NO_CATALOGUE):
         return NoWarehouseError(f"{address} is no catalogue of a lake: {why}")
     if "requires the extension httpfs" in text:
         return BucketError(f"{address}: {why}")
+    if lost := _LOST.search(str(error)):
+        return unreadable(address, lost[1], NO_FILE)
+    return _of_store(address, text, why)
+
+
+def _of_store(address: Address, text: str, why: str) -> WarehouseError:
+    """An error of the object store with the files of a lake, or one that has no other explanation."""
     if any(words in text for words in _FORBIDDEN):
         return forbidden(str(address), why)
     if is_no_bucket(text):
@@ -101,6 +114,15 @@ def _of_files(address: Address, text: str, why: str) -> WarehouseError:
             "Is it up, and can this machine reach it? AWS_ENDPOINT_URL_S3 names a server that is not Amazon's."
         )
     return WriteError(f"{address}: {why}\nRun it again: what was committed is kept, the rest is done again.")
+
+
+def unreadable(lake: Address | str, file: str, why: str) -> CorruptWarehouseError:
+    """That a file of a lake, or of the place of its files, cannot be read, though the catalogue counts it."""
+    return CorruptWarehouseError(
+        f"{lake}: {file}, which its catalogue counts, cannot be read: {why}\n"
+        "Is the place of the lake's files mounted here, with all of them? If a file is lost,\n"
+        "copy it back from a backup, or copy each cluster's directory into a new lake, with another --data-path."
+    )
 
 
 def forbidden(place: str, why: str) -> WarehouseError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from queries import changes, integrity
 from queries.copying import AttachedCopy, Copied
-from queries.errors import NoWarehouseError
+from queries.errors import NoWarehouseError, WarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import engine, fence, locks, markers, origins, spans
 from queries.lake.spans import MonthSpan
@@ -118,6 +118,7 @@ class _Push:
         """Make the lake, or the tables that it lacks."""
         try:
             with catalogues.attached(self._address, read_only=True) as lake:
+                _refuse_another_place(lake, create_at)
                 if lake.is_complete():
                     return
             create_at = None
@@ -126,7 +127,9 @@ class _Push:
                 raise
         with locks.held(self._address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S):
             if create_at is not None and not catalogues.exists(self._address):
-                markers.refuse_a_second(self._address, storage_of(str(create_at)))
+                place = storage_of(str(create_at))
+                markers.refuse_a_second(self._address, place)
+                place.require_writable()
             with catalogues.attached(self._address, read_only=False, create_at=create_at) as lake:
                 lake.make_tables()
                 markers.leave(lake.storage, lake.identity())
@@ -134,7 +137,7 @@ class _Push:
     def compare(self, create_at: Path | str | None) -> Copied:
         """Rows that would be committed."""
         try:
-            state = self._state()
+            state = self._state(create_at)
         except NoWarehouseError:
             if create_at is None:
                 raise
@@ -175,8 +178,9 @@ class _Push:
         fence.note_committed(self._source.root, self._address, token)
         return self._taken
 
-    def _state(self) -> LakeState:
+    def _state(self, place: Path | str | None = None) -> LakeState:
         with catalogues.attached(self._address, read_only=True) as lake:
+            _refuse_another_place(lake, place)
             entries = lake.entries(self._origin)
             return LakeState(
                 lake.data_path,
@@ -301,6 +305,19 @@ class _Push:
     def _advance(self, what: str, rows: int) -> None:
         self._done += rows
         self._report(what, self._done, max(self._total, 1))
+
+
+def _refuse_another_place(lake: Catalogue, named: Path | str | None) -> None:
+    """Refuse a place for files that is not the one of the lake, which cannot change.
+
+    Raises:
+        WarehouseError: another one is named.
+    """
+    if named is not None and not lake.storage.is_at(str(named)):
+        raise WarehouseError(
+            f"{lake.address}: its files are in {lake.storage.address('')} since it was made, not in {named}.\n"
+            "Name no other place (--data-path, lake_files), or make another lake. Nothing was changed."
+        )
 
 
 def _is_span(table: str) -> bool:

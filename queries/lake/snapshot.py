@@ -31,8 +31,9 @@ from queries import directory, integrity, sql_files, upgrade
 from queries.errors import NewerWarehouseError, NoWarehouseError, WarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import origins
+from queries.lake.faults import NO_FILE, unreadable
 from queries.lake.storage import storage_of
-from queries.opening import config, disk_errors
+from queries.opening import config, disk_errors, first_line
 from queries.samples.views import sample_view
 from queries.sql_files import literal
 
@@ -314,11 +315,31 @@ class _Builder:
     def _fill_table(self, connection: duckdb.DuckDBPyConnection, table: Table, name: str, *, is_view: bool) -> None:
         rows = rows_of(table, [self._place(entry) for entry in self._content.by_table[name]], once=name in _ONCE)
         if self._content.is_viewed(name):
-            connection.execute(f"DROP {'VIEW' if is_view else 'TABLE'} {name}; CREATE VIEW {name} AS {rows}")
+            statement = f"DROP {'VIEW' if is_view else 'TABLE'} {name}; CREATE VIEW {name} AS {rows}"
         elif name == "main.partitions":
-            connection.execute(f"INSERT INTO {name} BY NAME {rows} WHERE rows > 0")  # a lake has no files without rows
+            statement = f"INSERT INTO {name} BY NAME {rows} WHERE rows > 0"  # a lake has no files without rows
         else:
-            connection.execute(f"INSERT INTO {name} BY NAME {rows}")
+            statement = f"INSERT INTO {name} BY NAME {rows}"
+        try:
+            connection.execute(statement)
+        except duckdb.Error:
+            self._refuse_unreadable(connection, table, name)
+            raise
+
+    def _refuse_unreadable(self, connection: duckdb.DuckDBPyConnection, table: Table, name: str) -> None:
+        """Name the first file of a table that cannot be read.
+
+        Raises:
+            CorruptWarehouseError: there is one.
+        """
+        for entry in self._content.by_table[name]:
+            place = self._place(entry)
+            rows = rows_of(table, [place], once=False)
+            try:
+                connection.execute(f"SELECT MAX(hash(COLUMNS(*))) FROM ({rows})")  # noqa: S608 - our names
+            except duckdb.Error as error:
+                why = first_line(error) if place.exists() else NO_FILE
+                raise unreadable(self._content.address, entry.address, why) from None
 
     def _put_facts(self, connection: duckdb.DuckDBPyConnection) -> None:
         """The facts of the one warehouse that the lake has, or those of all of them together."""

@@ -20,7 +20,7 @@ import duckdb
 from queries import directory, integrity
 from queries.errors import WarehouseError, WriteError
 from queries.lake.engine import REGION
-from queries.lake.faults import forbidden, is_no_bucket, no_bucket
+from queries.lake.faults import NO_FILE, forbidden, is_no_bucket, no_bucket, unreadable
 from queries.opening import first_line
 
 if TYPE_CHECKING:
@@ -41,6 +41,16 @@ class Storage(Protocol):
 
     local: bool
     """Whether its files can be read where they are, as files."""
+
+    def is_at(self, data_path: str) -> bool:
+        """Whether this is the place that a path or an address names."""
+
+    def require_writable(self) -> None:
+        """Refuse a place in which no file can be made.
+
+        Raises:
+            WriteError: it is one.
+        """
 
     def address(self, name: str) -> str:
         """The name as DuckDB opens it."""
@@ -97,6 +107,19 @@ class FolderStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    def is_at(self, data_path: str) -> bool:
+        """Whether this is the place that a path or an address names."""
+        return self.root.resolve() == Path(data_path).resolve()
+
+    def require_writable(self) -> None:
+        """Refuse a place in which no file can be made."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise WriteError(f"{self.root} cannot be written: {error.strerror}. Nothing was changed.") from error
 
     def address(self, name: str) -> str:
         """The name as DuckDB opens it."""
@@ -155,6 +178,13 @@ class Bucket:
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
+    def is_at(self, data_path: str) -> bool:
+        """Whether this is the place that a path or an address names."""
+        return self._url == data_path.rstrip("/")
+
+    def require_writable(self) -> None:
+        """Nothing: a bucket that is not there is refused when it is listed."""
+
     def address(self, name: str) -> str:
         """The name as DuckDB opens it."""
         return f"{self._url}/{name}"
@@ -192,7 +222,7 @@ class Bucket:
         """Copy a file here, whole."""
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f"{target.name}{UNFINISHED}-{os.getpid()}")
-        with self._errors(), unfinished.open("wb") as file:
+        with self._errors(reads=name), unfinished.open("wb") as file:
             for part in self._store.get(name).stream():
                 file.write(part)
         unfinished.replace(target)
@@ -220,7 +250,7 @@ class Bucket:
         )
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, reads: str = "") -> Iterator[None]:
         """Turn errors of the server into ours: the first line, for what follows is obstore's own structure."""
         try:
             from obstore import exceptions  # noqa: PLC0415 - an extra
@@ -235,4 +265,6 @@ class Bucket:
         except (exceptions.BaseError, OSError, ValueError) as error:
             if is_no_bucket(str(error)):
                 raise no_bucket(self._url) from None
+            if reads and isinstance(error, FileNotFoundError):
+                raise unreadable(self._url, self.address(reads), NO_FILE) from None
             raise WriteError(f"{self._url}: {first_line(error)}\nRun it again: what was committed is kept.") from None

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from queries.errors import LockedWarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import locks, markers
+from queries.lake.faults import NO_FILE, unreadable
 from queries.lake.storage import origin_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from queries.lake.address import Address
@@ -49,14 +51,26 @@ def vacuum(address: Address, *, before: datetime, dry_run: bool = False) -> Remo
         locks.held(address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S),
         catalogues.attached(address, read_only=False) as lake,
     ):
-        markers.refuse_to_remove(address, lake.storage, markers.leave(lake.storage, lake.identity()))
         sizes = lake.storage.sizes("")
+        _refuse_missing(lake, sizes)
+        markers.refuse_to_remove(address, lake.storage, markers.leave(lake.storage, lake.identity()))
         gone = lake.expire(before, dry_run=dry_run)
         removed.replaced = len(gone)
         removed.bytes = sum(sizes.get(name, 0) for name in gone)
         for origin in sorted({origin for name in sizes if (origin := origin_of(name))}):
             _remove_loose(address, lake, origin, removed, dry_run=dry_run)
     return removed
+
+
+def _refuse_missing(lake: Catalogue, sizes: Mapping[str, int]) -> None:
+    """Refuse to tidy up a place that lacks files: it may be one where the files' disk is not mounted.
+
+    Raises:
+        CorruptWarehouseError: a file that the catalogue counts is not there.
+    """
+    missing = next((entry for entry in lake.entries() if entry.name not in sizes), None)
+    if missing is not None:
+        raise unreadable(lake.address, missing.address, NO_FILE)
 
 
 def _remove_loose(address: Address, lake: Catalogue, origin: str, removed: Removed, *, dry_run: bool) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from queries.errors import WarehouseError
+from queries.errors import CorruptWarehouseError, WarehouseError
 from queries.lake import engine, snapshot
+from queries.lake.storage import storage_of
 from queries.sandbox.run import user_sql
 from queries.warehouse import open_reader, vacuum
 from tests.lab.object_store import BUCKET, ObjectStore
@@ -69,6 +70,19 @@ def test_samples_are_fetched_when_they_are_read(source: Path, lake: Path, bucket
         fetched = {file.path for file in reader.files() if (reader.root / file.path).exists()}
     assert fetched
     assert all(path.startswith("raw/steps/") for path in fetched)
+
+
+@pytest.mark.slow
+def test_object_that_is_gone_is_named(source: Path, lake: Path, bucket: str) -> None:
+    into_lake(source, lake, bucket)
+    storage = storage_of(bucket)
+    gone = next(name for name in storage.sizes("") if "main.node_states" in name)
+    storage.remove([gone])
+    with (
+        pytest.raises(CorruptWarehouseError, match=rf"{bucket}/{gone}, .* cannot be read: there is no such"),
+        open_reader(lake),
+    ):
+        pass
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
+from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError, WriteError
 from queries.lake import catalogue, engine, locks, markers, snapshot
 from queries.lake.storage import UNFINISHED
 from queries.warehouse import copy, open_reader, open_writer, vacuum
@@ -303,6 +303,36 @@ def test_commit_looks_at_no_file_of_another_warehouse(
         assert set(lake.clusters_of_others(warehouse_of(other)).values()) == {warehouse_of(source)}
         assert {entry.origin for entry in lake.entries()} == origins
         assert {entry.origin for entry in lake.entries(warehouse_of(source))} == {warehouse_of(source)}
+
+
+@pytest.mark.parametrize("left", [0, 100, None])
+def test_file_that_cannot_be_read_is_named(filled: Path, files: str, tmp_path: Path, left: int | None) -> None:
+    shutil.rmtree(tmp_path / "cache")
+    file = next(Path(files).glob("*/tables/main.node_states/*/*/*.parquet"))
+    content = file.read_bytes()
+    file.unlink()
+    if left is not None:
+        file.write_bytes(content[:left])
+    named = rf"{re.escape(str(file))}, which its catalogue counts, cannot be read"
+    with pytest.raises(CorruptWarehouseError, match=named), open_reader(filled):
+        pass
+    if left is None:
+        with pytest.raises(CorruptWarehouseError, match=named):
+            vacuum(filled, before=NOW, dry_run=True)
+
+
+def test_another_place_for_the_files_is_refused(source: Path, filled: Path, files: str, tmp_path: Path) -> None:
+    with pytest.raises(WarehouseError, match=rf"its files are in {files} since it was made, not in .*/others"):
+        into_lake(source, filled, str(tmp_path / "others"))
+    assert into_lake(source, filled, f"{files}/").rows == 0
+
+
+def test_place_that_cannot_be_made_leaves_no_lake(source: Path, lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot be written"):
+        into_lake(source, lake, str(tmp_path / "file" / "files"))
+    with pytest.raises(NoWarehouseError, match="there is no lake"):
+        into_lake(source, lake)
 
 
 def test_lake_is_not_written_directly(filled: Path) -> None:
