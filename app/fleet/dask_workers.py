@@ -36,6 +36,10 @@ _ANSWER_S: Final = 10
 """How long to wait for its response, and for the connection to close."""
 
 
+_GONE: Final = (OSError, RuntimeError, ValueError, AttributeError)
+"""Errors of a client whose scheduler is gone, or not there again yet; a client that no longer tries has none at all."""
+
+
 class DaskWorkers:
     """The workers of a scheduler, each of which does one task at a time.
 
@@ -54,7 +58,7 @@ class DaskWorkers:
         """Threads of the present workers; 0 where the scheduler does not respond."""
         try:
             return sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())
-        except (OSError, RuntimeError, ValueError):  # it is gone, or not there again yet
+        except _GONE:
             return 0
 
     def submit(self, run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask) -> Future[TaskOutcome]:
@@ -68,7 +72,7 @@ class DaskWorkers:
         """Pairs of cluster and process that began it, in that order; empty where the scheduler does not respond."""
         try:
             events = self._client.get_events(self._topic)
-        except (OSError, RuntimeError, ValueError):
+        except _GONE:
             return []
         return [(each["cluster"], each["process"]) for _, each in events]
 
@@ -144,7 +148,8 @@ def joined(address: str, fleet: FleetSettings, *, without_tls: bool = False) -> 
     from distributed import Client
 
     require_answer(address)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "distributed.client"):  # Dask sets levels of its own for both
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         client = Client(address, security=security_of(address, fleet), timeout=_CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -159,5 +164,5 @@ def _leaving(client: Client) -> Iterator[Client]:
     try:
         yield client
     finally:
-        with contextlib.suppress(OSError, RuntimeError):
+        with contextlib.suppress(*_GONE):
             client.close(timeout=_ANSWER_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -116,8 +116,25 @@ class Frozen:
         raise TimeoutError(f"timed out after {timeout} s")
 
 
-def test_scheduler_that_is_stopped_has_no_slots() -> None:
-    assert DaskWorkers(cast("Client", Frozen())).slots() == 0
+class GivenUp(Frozen):
+    """A client that no longer tries to reach its scheduler, which is None then."""
+
+    scheduler: Any = None
+
+    def nthreads(self, *, callback_timeout: float) -> dict[str, int]:
+        return dict(self.scheduler.ncores(callback_timeout))
+
+    def get_events(self, topic: str) -> list[object]:
+        return list(self.scheduler.events(topic))
+
+
+@pytest.mark.parametrize("client", [Frozen, GivenUp])
+def test_scheduler_that_is_stopped_has_no_slots(client: type[Frozen]) -> None:
+    assert DaskWorkers(cast("Client", client())).slots() == 0
+
+
+def test_scheduler_that_is_given_up_has_no_record() -> None:
+    assert DaskWorkers(cast("Client", GivenUp())).begun() == []
 
 
 def test_scheduler_that_is_stopped_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
