@@ -1,32 +1,34 @@
 -- One row is GPUs of a node that are unavailable by a known state (down, drained, maintenance), or that an attempt holds while the node is in one, within a window.
 -- Slurm notices a silent node late, and persons correct states: what was held in the day before a state counts, too.
+WITH around AS (
+    SELECT node, started_at - INTERVAL 1 DAY AS started_at, COALESCE(ended_at, 'infinity'::TIMESTAMPTZ) AS ended_at
+    FROM node_states
+    WHERE cluster = $cluster
+    UNION ALL
+    SELECT UNNEST($corrected::VARCHAR[]), '-infinity'::TIMESTAMPTZ, 'infinity'::TIMESTAMPTZ
+),
+inside AS NOT MATERIALIZED (
+    SELECT cluster, node, started_at, ended_at, state, category, gpus
+    FROM gpu_time
+    WHERE cluster = $cluster AND ended_at > $since AND started_at < $until
+),
+-- Two branches, and no OR: a semi join by node takes a tenth of what a condition on each row does.
+out AS (
+    SELECT * FROM inside WHERE category IN ('maintenance', 'down', 'drained')
+    UNION ALL
+    SELECT i.*
+    FROM inside AS i
+    SEMI JOIN around AS s ON s.node = i.node AND s.started_at < i.ended_at AND s.ended_at > i.started_at
+    WHERE i.state = 'allocated' AND i.category NOT IN ('maintenance', 'down', 'drained')
+)
 SELECT
-    g.cluster,
-    g.node,
-    GREATEST(g.started_at, $since) AS started_at,
-    LEAST(g.ended_at, $until) AS ended_at,
-    g.state,
-    g.category,
-    CAST(SUM(g.gpus) * 1000 AS BIGINT) AS milli_gpus
-FROM gpu_time AS g
-WHERE g.cluster = $cluster
-  AND g.ended_at > $since
-  AND g.started_at < $until
-  AND (
-    g.category IN ('maintenance', 'down', 'drained')
-    OR (
-        g.state = 'allocated'
-        AND (
-            g.node IN (SELECT x.node FROM (SELECT UNNEST($corrected::VARCHAR[]) AS node) AS x)
-            OR EXISTS (
-                SELECT 1 FROM node_states AS s
-                WHERE s.cluster = g.cluster
-                  AND s.node = g.node
-                  AND s.started_at < g.ended_at + INTERVAL 1 DAY
-                  AND COALESCE(s.ended_at, 'infinity') > g.started_at
-            )
-        )
-    )
-  )
+    cluster,
+    node,
+    GREATEST(started_at, $since) AS started_at,
+    LEAST(ended_at, $until) AS ended_at,
+    state,
+    category,
+    CAST(SUM(gpus) * 1000 AS BIGINT) AS milli_gpus
+FROM out
 GROUP BY ALL
 ORDER BY ALL;

@@ -1,5 +1,6 @@
 -- One row is the GPU-seconds of a subject (a cluster, day, node, user, account, partition or run) in one category, within a window, and those of them that straggled.
 -- A row of the ledger lies within one UTC day; only those at the window's edges are cut. Attempts are joined only where the subject is theirs.
+-- Of a cluster and its days only what lies before the first and after the last midnight of the window is read from the ledger, and the days between as `day_sums` has them.
 WITH clipped AS (
     SELECT
         g.node,
@@ -29,6 +30,11 @@ WITH clipped AS (
         END AS straggling_gpu_seconds
     FROM gpu_time AS g
     WHERE g.cluster = $cluster AND g.ended_at > $since AND g.started_at < $until
+      AND (
+          $dimension NOT IN ('cluster', 'day')
+          OR g.started_at < make_timestamptz((epoch_us($since::TIMESTAMPTZ) + 86399999999) // 86400000000 * 86400000000)
+          OR g.started_at >= make_timestamptz(epoch_us($until::TIMESTAMPTZ) // 86400000000 * 86400000000)
+      )
 ),
 -- One branch runs; days are numbers until they are summed up, since there are far fewer days than rows.
 subjects AS (
@@ -59,6 +65,24 @@ subjects AS (
             AND r.submitted_at = c.submitted_at
     WHERE $dimension = 'run'
 ),
+parts AS (
+    SELECT subject, day, state, category, cause, evidence, gpu_seconds, straggling_gpu_seconds FROM subjects
+    UNION ALL
+    SELECT
+        CASE $dimension WHEN 'cluster' THEN cluster END,
+        CASE $dimension WHEN 'day' THEN day - DATE '1970-01-01' END,
+        state,
+        category,
+        cause,
+        evidence,
+        gpu_seconds,
+        straggling_gpu_seconds
+    FROM day_sums
+    WHERE cluster = $cluster
+      AND $dimension IN ('cluster', 'day')
+      AND day - DATE '1970-01-01' >= (epoch_us($since::TIMESTAMPTZ) + 86399999999) // 86400000000
+      AND day - DATE '1970-01-01' < epoch_us($until::TIMESTAMPTZ) // 86400000000
+),
 sums AS (
     SELECT
         subject,
@@ -69,7 +93,7 @@ sums AS (
         evidence,
         SUM(gpu_seconds) AS gpu_seconds,
         SUM(straggling_gpu_seconds) AS straggling_gpu_seconds
-    FROM subjects
+    FROM parts
     GROUP BY ALL
 )
 SELECT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +20,6 @@ from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import polars as pl
 
     from app.window import RowSource
 
@@ -78,6 +77,20 @@ def test_windowed_source_returns_the_ledger_sums_of_the_query(
     if window := part(whole, ends):
         sums = ledger_sums(windowed, window, dimension)
         assert_frame_equal(sums, ledger_sums(source, window, dimension), check_row_order=False)
+
+
+@settings(max_examples=25, deadline=None)
+@given(ends=st.tuples(offsets, offsets))
+@pytest.mark.parametrize("dimension", ["cluster", "day"])
+def test_ledger_sums_of_whole_days_are_those_of_rows(
+    source: RowSource, whole: Window, dimension: str, ends: tuple[int, int]
+) -> None:
+    """Sums of days are read as stored; those of nodes are of the ledger's rows, and add up to the same."""
+    if window := part(whole, ends):
+        kind = ["state", "category", "cause", "evidence"]
+        added = pl.col("gpu_seconds").sum()
+        sums, rows = (ledger_sums(source, window, each).group_by(kind).agg(added) for each in (dimension, "node"))
+        assert_frame_equal(sums, rows, check_row_order=False)
 
 
 def test_windowed_source_reads_the_ledger_once(source: RowSource, whole: Window) -> None:
