@@ -14,8 +14,8 @@ import polars as pl
 from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
-from app.results.registry import in_standard_windows, results
-from app.results.stored import stored_rows
+from app.results.registry import results
+from app.results.stored import stored_or
 from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME, METRICS
 from metrics.categories import EVIDENCE_KINDS
@@ -23,7 +23,7 @@ from metrics.failures.size_law import caveat
 from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from app.window import RowSource, Window
     from metrics.catalog import Metric
@@ -135,15 +135,7 @@ def _headlines_of(maker: Callable[..., Any], source: RowSource, window: Window, 
     if maker in _MAKERS.values():
         return (maker(source, window, gpus),)
     metrics = sorted(name for name, function in results().items() if function is maker)
-    return _ratios(_stored_or(maker, source, window, metrics))
-
-
-def _stored_or(
-    maker: Callable[..., pl.DataFrame], source: RowSource, window: Window, metrics: Sequence[str]
-) -> pl.DataFrame:
-    """The result rows of metrics: as stored for a standard window, else as their function computes them."""
-    stored = stored_rows(source, window, metrics) if in_standard_windows(maker) else None
-    return maker(source, window) if stored is None else stored
+    return _ratios(stored_or(maker, source, window, metrics))
 
 
 def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
@@ -153,7 +145,7 @@ def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
 def _mfu(source: RowSource, window: Window) -> Headline:
     """MFU under the configured convention; without a value where no log has steps."""
     none = Headline("mfu", BY_NAME["mfu"].title, "ratio", note=_NO_LOGS, show="trackside show mfu")
-    shown = next(iter(_ratios(_stored_or(mfu_rows, source, window, ("mfu", "hfu")))), none)
+    shown = next(iter(_ratios(stored_or(mfu_rows, source, window, ("mfu", "hfu")))), none)
     return replace(shown, flop_convention=flop_convention(source, window.cluster))
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.results.registry import in_standard_windows
 from metrics import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from app.window import RowSource, Window
 
@@ -51,3 +52,11 @@ def stored_rows(
     by_metric = of_dimension.partition_by("metric", as_dict=True)
     rows = [by_metric[name,] for name in metrics if (name,) in by_metric]
     return pl.concat([frames.empty(frames.RESULT), *rows])
+
+
+def stored_or(
+    maker: Callable[..., pl.DataFrame], source: RowSource, window: Window, metrics: Sequence[str]
+) -> pl.DataFrame:
+    """The result rows of metrics: as stored for a standard window, else as their function computes them."""
+    stored = stored_rows(source, window, metrics) if in_standard_windows(maker) else None
+    return maker(source, window) if stored is None else stored

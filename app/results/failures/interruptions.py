@@ -77,14 +77,17 @@ def orders_of_loss(source: RowSource, window: Window) -> pl.DataFrame:
     return second_order_loss(priced_interruptions(source, window))
 
 
-@result(
+SECOND_ORDER: Final = (
     "lost_imputed_first_order",
     "lost_imputed_second_order",
     "second_order_share",
     "lost_first_order",
     "lost_second_order",
-    in_standard_windows=True,
 )
+"""The metrics of `second_order_rows`, in the order of its rows."""
+
+
+@result(*SECOND_ORDER, in_standard_windows=True)
 def second_order_rows(source: RowSource, window: Window) -> pl.DataFrame:
     """What failures cost in the first and in the second order, and the share of the second, as result rows.
 

@@ -14,6 +14,7 @@ from app.compute.stored_results import standard_windows
 from app.results import stored
 from app.show.answer import Question
 from app.show.questions.cluster.goodput import goodput
+from app.show.questions.cluster.lost import lost
 from app.show.questions.runs.ettr import ettr
 from app.window import Window
 from queries.warehouse import open_reader, open_writer
@@ -21,6 +22,8 @@ from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import polars as pl
 
     from app.show.answer import Answer
     from queries.warehouse import Reader
@@ -61,3 +64,25 @@ def test_other_windows_and_changed_data_are_computed(warehouse: Path, tmp_path: 
         pass  # anything may have been written in it
     with open_reader(changed) as reader:
         assert stored.stored_rows(reader, whole, ()) is None
+
+
+def test_lost_reads_what_failures_cost_as_stored(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_reader(warehouse) as reader:
+        window = windows(reader)[0]
+        with monkeypatch.context() as patched:
+            patched.setattr(stored, "stored_rows", lambda *_: None)
+            computed = lost(reader, window, Question())
+        monkeypatch.setattr(reader, "query", _without("interruptions", reader.query))
+        read = lost(reader, window, Question())
+    assert read.notes == computed.notes
+    assert read.notes
+
+
+def _without(name: str, query: Callable[..., pl.DataFrame]) -> Callable[..., pl.DataFrame]:
+    """The queries but one, which must not be needed."""
+
+    def queried(requested: str, **params: object) -> pl.DataFrame:
+        assert requested != name
+        return query(requested, **params)
+
+    return queried

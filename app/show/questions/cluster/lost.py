@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.results.failures.interruptions import second_order_rows
+from app.results.failures.interruptions import SECOND_ORDER, second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
+from app.results.stored import stored_or
 from app.show.answer import Answer, Brief, Question
 from app.show.questions.cluster.goodput import NO_TIME, capacity_notes
 from app.show.questions.runs.interruptions import second_order_notes
@@ -37,12 +38,12 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     by_what = dimension in {"cause", "category"}
     subject = "cluster" if by_what else dimension
     rows = lost_rows(source, window, subject)
-    guess = lost_imputed_rows(source, window).row(0, named=True)
+    guess = stored_or(lost_imputed_rows, source, window, ("lost_imputed",)).row(0, named=True)
     notes = (
         *_straggling(rows),
         *_waited(source, window),
         _imputed(guess),
-        *second_order_notes(second_order_rows(source, window)),
+        *second_order_notes(stored_or(second_order_rows, source, window, SECOND_ORDER)),
         *capacity_notes(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}

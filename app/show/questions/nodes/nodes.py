@@ -11,6 +11,7 @@ from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged, node_score_rows
 from app.results.failures.node_reasons import last_reasons
 from app.results.goodput import goodput_rows
+from app.results.source import CachedSource
 from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
 from app.show.questions.nodes.lemons import QUERIES
@@ -36,7 +37,7 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
     blamed = node_failures(source, window)
     scores = node_score_rows(source, judged(window))
-    rows = _rows(source, window, blamed, scores)
+    rows = _rows(CachedSource(source), window, blamed, scores)
     return Answer(
         "Nodes, those that cost most first",
         rows,
@@ -87,7 +88,7 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
     )
 
 
-def _rows(source: Reader, window: Window, blamed: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+def _rows(source: CachedSource, window: Window, blamed: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """A row for each node with GPU-time, those whose failures cost most first."""
     sums = ledger_sums(source, window, "node")
     parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(

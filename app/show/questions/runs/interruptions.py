@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.errors import UsageError
-from app.results.failures.interruptions import interruptions_by, priced_interruptions, second_order_rows
+from app.results.failures.interruptions import (
+    SECOND_ORDER,
+    interruptions_by,
+    priced_interruptions,
+    second_order_rows,
+)
+from app.results.stored import stored_or
 from app.show.answer import Answer, Details, Order, Question
 from app.show.delays import delays
 from app.show.registry import question
@@ -122,7 +128,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
     rows = interruptions_by(source, window, by)
     ordered = by == "order"
     shown = {"class": ("class", "text"), "cause": ("cause", "text")} if by == "cause" else {by: (by, "text")}
-    orders = second_order_rows(source, window) if ordered else frames.empty(frames.RESULT)
+    orders = stored_or(second_order_rows, source, window, SECOND_ORDER) if ordered else frames.empty(frames.RESULT)
     metrics = ("interruption_cost", "lost_imputed")
     of_orders = ("lost_first_order", "lost_second_order", "lost_imputed_first_order", "lost_imputed_second_order",
                  "second_order_share")  # fmt: skip
