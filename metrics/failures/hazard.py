@@ -154,8 +154,10 @@ def _causes(past: Histories) -> npt.NDArray[np.int64]:
 
 
 def _of(seen: Spells, gpus: FloatArray, size: SizeRange) -> Spells:
+    """Spells of jobs of a size, by the age when last seen: each curve sorts them."""
     low, high = np.searchsorted(gpus, [size.low, size.high], side="right")
-    return Spells(seen.entered[low:high], seen.left[low:high], seen.cause[low:high])
+    order = low + np.argsort(seen.left[low:high], kind="stable")
+    return Spells(seen.entered[order], seen.left[order], seen.cause[order])
 
 
 def _summary(kind: str, size: SizeRange, seen: Spells, causes: Sequence[int]) -> dict[str, object]:

@@ -35,6 +35,9 @@ Z_95 = 1.959963984540054
 SHAPES = (0.02, 50.0)
 """Weibull shapes that are considered; a maximum at either end is none."""
 
+MOST_AGES: Final = 10_000
+"""Of more different ages a fit rounds each to a thousandth of itself: far less than what so many ages leave open."""
+
 _STARTS = [float(x) for x in np.linspace(math.log(SHAPES[0]), math.log(SHAPES[1]), 40)]
 """Logarithms of the shapes between which maxima are searched."""
 
@@ -133,8 +136,9 @@ def _table(spells: Spells, causes_of: Sequence[Sequence[int]]) -> tuple[FloatArr
     """
     struck = [np.isin(spells.cause, each) if len(each) else spells.cause != CENSORED for each in causes_of]
     ages = np.unique(spells.left[np.logical_or.reduce(struck)])
-    entered, left = np.sort(spells.entered), np.sort(spells.left)
-    at_risk = np.searchsorted(entered, ages, side="left") - np.searchsorted(left, ages, side="left")
+    late, left = np.sort(spells.entered[spells.entered > 0]), np.sort(spells.left, kind="stable")
+    entered = len(left) - len(late) + np.searchsorted(late, ages, side="left")
+    at_risk = entered - np.searchsorted(left, ages, side="left")
     counts = [np.bincount(np.searchsorted(ages, spells.left[each]), minlength=len(ages)) for each in struck]
     return ages, at_risk.astype(float), [each.astype(float) for each in counts]
 
@@ -366,12 +370,20 @@ def _profile(spells: Spells, struck: npt.NDArray[np.bool_], d: int) -> _Profile:
     unit = float(spells.left.max())
     late = spells.entered > 0
     fresh, fresh_n = np.unique(spells.left[~late], return_counts=True)
+    if len(fresh) > MOST_AGES:
+        fresh, fresh_n = _rounded(fresh, fresh_n)
     pairs, n = np.unique(spells.left[late] + 1j * spells.entered[late], return_counts=True)
     ages = (
         _Ages(np.log(fresh / unit), None, fresh_n.astype(float)),
         _Ages(np.log(pairs.real / unit), np.log(pairs.imag / pairs.real), n.astype(float)),
     )
     return _Profile(ages, float(np.log(spells.left[struck] / unit).sum()), d, unit, {})
+
+
+def _rounded(ages: FloatArray, n: npt.NDArray[np.int64]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Ages to a thousandth of themselves, and how many there are of each."""
+    steps, place = np.unique(np.round(np.log(ages) * 1024), return_inverse=True)
+    return np.exp(steps / 1024), np.bincount(place, weights=n).astype(np.int64)
 
 
 def _scales(profile: _Profile, shape: float, *, is_open: bool) -> tuple[float | None, float | None, float | None]:

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from metrics.failures import survival
 from metrics.failures.survival import Spells, at_age, cumulative_incidence, kaplan_meier, median, weibull
 from tests.metrics.failures import slow_survival
 
@@ -208,6 +209,19 @@ def test_interval_of_thousands_of_events_is_narrower_than_a_grid() -> None:
     assert result.shape_low is not None
     assert result.shape_high is not None
     assert 1.3 * 0.98 < result.shape_low < result.shape < result.shape_high < 1.3 * 1.02
+
+
+def test_weibull_of_many_ages_hardly_changes_when_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = np.random.default_rng(1)
+    left, cause = dice.weibull(0.8, 3000) * 86_400, dice.integers(0, 2, 3000)
+    exact = weibull(Spells(np.zeros(3000), left, cause), [1])
+    monkeypatch.setattr(survival, "MOST_AGES", 100)
+    rounded = weibull(Spells(np.zeros(3000), left, cause), [1])
+    assert exact is not None
+    assert rounded is not None
+    ends = [(each.shape, each.shape_low, each.shape_high, each.scale_s) for each in (exact, rounded)]
+    assert ends[1] == pytest.approx(ends[0], rel=1e-4)
+    assert ends[1] != ends[0]
 
 
 def test_shape_interval_is_where_the_likelihood_fell_by_1_92() -> None:
