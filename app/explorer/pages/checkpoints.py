@@ -28,6 +28,7 @@ PAGE = page_of(
             title="Runs that hold GPUs without work",
             name="idle-runs",
             chosen=False,
+            days=QUARTER,
             runs="runs_standing_still",
             most=1_000,
             notes=False,  # they would be about these runs alone, and those of the section above are about all

@@ -29,7 +29,11 @@ PAGE = page_of(
         QuestionSpec("lost", by="account", title="Who had the time", name="who", notes=False),
         QuestionSpec("goodput", title="Goodput in each published meaning"),
         QuestionSpec(
-            "waste", by="user", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)
+            "waste",
+            by="user",
+            title="Allocated time that shows no work",
+            figure=bars("gpu_s", "GPU-hours", scale=3600),
+            days=QUARTER,
         ),
         QuestionSpec("utilisation", days=7, by="account", title="What allocated GPUs did"),
     ],
