@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 BEGIN, END = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = filters.resolve(Situation(("c",), (ClusterState("c", BEGIN, END, END, 0, ()),), 1), {})
 HEAVY = {
-    "/checkpoints": ("waste",),
+    "/checkpoints": ("waste", "idle-runs"),
+    "/gpu-time": ("waste",),
+    "/people": ("people",),
     "/placement": ("placement", "effect"),
     "/reliability": ("survival",),
 }

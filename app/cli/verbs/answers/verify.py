@@ -21,8 +21,10 @@ where they apply gpus, min_run_hours, flop_convention, failure_class (infrastruc
 A claim may also have:
   window = "2026-10"                          its own period (a month, a day, FROM..UNTIL), or "28d" before the end
   scope = { partition = "train", gpus_min = 512 }     or account, user, nodes, gpu_model, gpus_max
-  exclusions = [ { from = "2026-10-05T08:00", until = "2026-10-05T12:00", nodes = "gpu[01-08]", reason = "agreed" },
-                 { category = "maintenance", reason = "agreed" } ]     in neither part of the fraction; always printed
+  exclusions = [
+   { from = "2026-10-05T08:00", until = "2026-10-05T12:00", reason = "agreed" },
+   { category = "maintenance", nodes = "gpu[01-08]", reason = "agreed" },
+  ]                     time in neither part of the fraction; always printed
 A key that a metric cannot honour is refused. An undetermined verdict states what would
 decide it, and one-sided results.
 
