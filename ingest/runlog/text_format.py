@@ -174,6 +174,15 @@ class TextFormat:
         """A pattern of all lines that it reads."""
         return "|".join(f"(?:{line.pattern})" for line in self.lines)
 
+    @property
+    def starting(self) -> list[int]:
+        """Numbers of its lines with which a process starts or continues from a checkpoint."""
+        return [
+            number
+            for number, line in enumerate(self.lines)
+            if line.kind in {"start", "train"} or line.event == "checkpoint_load"
+        ]
+
     def numbers_of(self, *kinds: str) -> list[int]:
         """Numbers of its lines of these kinds, as in column `kind` of records."""
         return [number for number, line in enumerate(self.lines) if line.kind in kinds]

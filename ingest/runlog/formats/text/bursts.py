@@ -73,21 +73,21 @@ class Bursts:
         """Whether enough steps come in bursts for a warning."""
         return self.n_steps * _OFTEN > self.n_lines
 
-    def _kinds(self, *names: str) -> pl.Expr:
-        kinds = [n for n, line in enumerate(self.form.lines) if line.kind in names or line.event in names]
-        return pl.col("kind").is_in(kinds)
-
     def _steps(self, records: pl.DataFrame) -> pl.DataFrame:
         """The steps with a time, behind the last one of the part before: `_row`, and the number of its `_group`.
 
         Also `_starts`, processes that have started before, and `_others`, records of other kinds in these.
         """
-        is_step = self._kinds("step") & pl.col("at").is_not_null() & pl.col("step").is_not_null()
+        is_step = (
+            pl.col("kind").is_in(self.form.numbers_of("step"))
+            & pl.col("at").is_not_null()
+            & pl.col("step").is_not_null()
+        )
         took = pl.coalesce("duration_s", pl.col("duration_ms") / 1_000)
         steps = (
             records.with_columns(
                 _row=pl.int_range(pl.len(), dtype=pl.Int64),
-                _starts=self._kinds("start", "train", "checkpoint_load").cum_sum().cast(pl.Int64) + self._n_starts,
+                _starts=pl.col("kind").is_in(self.form.starting).cum_sum().cast(pl.Int64) + self._n_starts,
                 _others=(~is_step).cum_sum().cast(pl.Int64),
                 _took=took,
             )
@@ -103,7 +103,7 @@ class Bursts:
         """Records whose bursts have all ended: each in its place."""
         own = steps.filter(pl.col("_row") >= 0)
         self.n_lines += own.height
-        self._n_starts += int(records.select(self._kinds("start", "train", "checkpoint_load").sum()).item())
+        self._n_starts += int(records["kind"].is_in(self.form.starting).sum())
         if own.height:
             self._before = own[-1:].drop("_group").with_columns(_row=pl.lit(-1, dtype=pl.Int64))
         nothing = records.with_columns(burst=pl.lit(None, dtype=BURST))

@@ -160,7 +160,7 @@ class LineOrder:
         numbers = pl.concat([pl.Series([self._last], dtype=pl.Float64), steps["step"]])
         self._n_steps += steps.height
         self._n_back += int((numbers.diff() <= 0).sum())
-        self._n_starting += int(records["kind"].is_in(_starting(self.form)).sum())
+        self._n_starting += int(records["kind"].is_in(self.form.starting).sum())
         self._last = numbers[-1]
 
     @property
@@ -174,13 +174,6 @@ class LineOrder:
         n_back = self._n_back - self._n_starting
         is_often = n_back >= FEWEST_BACK and n_back * OFTEN > self._n_steps
         return is_often and not self.is_timed and not self._is_unknown
-
-
-def _starting(form: TextFormat) -> list[int]:
-    """The kinds of lines with which a process starts or goes on from a checkpoint."""
-    return [
-        n for n, line in enumerate(form.lines) if line.kind in {"start", "train"} or line.event == "checkpoint_load"
-    ]
 
 
 def _is_step(form: TextFormat) -> pl.Expr:

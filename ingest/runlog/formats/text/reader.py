@@ -19,6 +19,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.bursts import Bursts
+from ingest.runlog.formats.text.garbled import GarbledSteps
 from ingest.runlog.formats.text.order import Copies, LineOrder, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import (
@@ -118,19 +119,24 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
     lines are not in the order of time once those that repeat another rank's are left out.
     """
     parts: _Parts = lambda: found.parts(SLICE)  # noqa: E731 - one of several ways to get them
-    copies, order, authors = Copies(), LineOrder(found.form), set[str]()
+    copies, order, garbled, authors = Copies(), LineOrder(found.form), GarbledSteps(found.form), set[str]()
     last_lines: dict[str | None, int] = {}
     times = Times(request, request.file, found.stamps)
     for part in parts():
         copies.take(part)
-        order.take(times.of(part))
         authors |= writers(part, found.form)
+        timed = times.of(part)
+        order.take(timed)
+        garbled.take(timed)
     if copies.may_be or len(authors) > 1:
         parts = _without_copies(found, request, findings, may_be_copied=copies.may_be)
-        order = LineOrder(found.form)
+        order, garbled = LineOrder(found.form), GarbledSteps(found.form)
         for part in _timed(found, request, parts):
             order.take(part)
+            garbled.take(part)
             last_lines |= _last_lines(part) if len(authors) > 1 else {}
+    findings.refused += garbled.refused()
+    parts = _without(garbled.found, parts)
     bursts = Bursts(found.form)
     if order.is_plain:
         return _Records(lambda: bursts.spread(_timed(found, request, parts)), order.is_timed, last_lines, bursts)
@@ -143,6 +149,13 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
         records = _in_time(own)
     last_lines = _last_lines(records) if last_lines else {}
     return _Records(lambda: bursts.spread(records.iter_slices(SLICE)), order.is_timed, last_lines, bursts)
+
+
+def _without(lines: pl.DataFrame, parts: _Parts) -> _Parts:
+    """The records without these lines (`line`, `part`)."""
+    if lines.is_empty():
+        return parts
+    return lambda: (part.join(lines, on=["line", "part"], how="anti", maintain_order="left") for part in parts())
 
 
 def _timed(found: FormatScan, request: LogRequest, parts: _Parts) -> Iterator[pl.DataFrame]:

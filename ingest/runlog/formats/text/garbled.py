@@ -1,0 +1,96 @@
+"""Lines of steps whose number is garbled but possible: 30000 between 299 and 301.
+
+Read as it is, such a line is a restart, and the steps since then are lost. It is garbled if the lines of its writer
+around it contradict it. Without it they go on evenly, with room for just the one step that it stands for; its number
+is not between theirs; no process starts between them; and between them lies no more time than `MOST_INTERVALS` usual
+intervals, in which no process can have ended and another one begun twice. All of this has to hold, so a run that
+resumes at any step, even for a single one, is never taken for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.runlog.translation import RefusedLine
+
+if TYPE_CHECKING:
+    from ingest.runlog.text_format import TextFormat
+
+MOST_INTERVALS: Final = 10
+"""Usual intervals between two lines; more time holds a pause, which may be a restart."""
+
+_REACH: Final = 2
+"""Lines before a step, and behind it, that are compared with it."""
+
+_WRITER: Final = ("kind", "writer")
+_COLUMNS: Final = ("line", "part", *_WRITER, "step", "at", "unit", "_starts")
+
+
+@dataclass
+class GarbledSteps:
+    """Finds the lines of garbled steps, some records at a time.
+
+    Attributes:
+        form: the format that they are of.
+    """
+
+    form: TextFormat
+    _before: pl.DataFrame | None = None
+    _found: list[pl.DataFrame] = field(default_factory=list)
+    _n_starts: int = 0
+
+    def take(self, records: pl.DataFrame) -> None:
+        """Look at records with `at` and `unit`, in the order of the log."""
+        is_start = pl.col("kind").is_in(self.form.starting)
+        steps = (
+            records.with_columns(_starts=is_start.cum_sum().cast(pl.Int64) + self._n_starts)
+            .filter(pl.col("kind").is_in(self.form.numbers_of("step")) & pl.col("step").is_finite())
+            .select(_COLUMNS)
+        )
+        self._n_starts += int(records["kind"].is_in(self.form.starting).sum())
+        every = steps if self._before is None else pl.concat([self._before, steps])
+        self._before = every.group_by(_WRITER, maintain_order=True).tail(2 * _REACH).select(_COLUMNS)
+        if (every["step"].diff() <= 0).any():
+            self._found.append(_garbled(every))
+
+    @property
+    def found(self) -> pl.DataFrame:
+        """The lines (`line`, `part`), with their `step` and the steps `before` and `behind` them."""
+        nothing = pl.DataFrame(schema={"line": pl.Int64, "part": pl.Int32} | dict.fromkeys(_NUMBERS, pl.Float64))
+        return pl.concat([nothing, *self._found]).unique(("line", "part"), maintain_order=True)
+
+    def refused(self) -> list[RefusedLine]:
+        """Each line with the reason."""
+        reason = f"damaged line of {self.form.title} (step): the lines around it contradict its number"
+        return [
+            RefusedLine(row["line"], reason, "step {step:.0f} between {before:.0f} and {behind:.0f}".format(**row))
+            for row in self.found.iter_rows(named=True)
+        ]
+
+
+_NUMBERS: Final = ("step", "before", "behind")
+
+
+def _garbled(steps: pl.DataFrame) -> pl.DataFrame:
+    """The garbled ones among steps (`_COLUMNS`), as `GarbledSteps.found` has them."""
+    around = {
+        f"{name}{n:+d}": pl.col(name).shift(-n).over(_WRITER)
+        for name in ("step", "at", "_starts")
+        for n in (-2, -1, 1, 2)
+    }
+    lines = steps.with_columns(**around)
+    step, before, behind = pl.col("step"), pl.col("step-1"), pl.col("step+1")
+    intervals = before - pl.col("step-2"), pl.col("step+2") - behind
+    has_room_for_one = pl.any_horizontal((each > 0) & (behind - before == 2 * each) for each in intervals)
+    usual = pl.min_horizontal(pl.col("at-1") - pl.col("at-2"), pl.col("at+2") - pl.col("at+1")) + pl.col("unit")
+    is_pause = pl.col("at+1") - pl.col("at-1") > MOST_INTERVALS * usual
+    is_garbled = (
+        has_room_for_one
+        & ~step.is_between(before, behind, closed="none")
+        & (pl.col("_starts-1") == pl.col("_starts+1"))
+        & ~is_pause.fill_null(value=False)
+    )
+    return lines.filter(is_garbled).select("line", "part", "step", before="step-1", behind="step+1")
