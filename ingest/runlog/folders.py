@@ -14,6 +14,7 @@ from ingest.delimited.reader import utf_16
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, shorten
 from ingest.files.archive import is_archive
 from ingest.files.input import Input, as_text
+from ingest.runlog.envelopes.stamps import restamped
 from ingest.runlog.formats.registry import marked, may_be_run_log, recognised
 from ingest.runlog.translation import SEARCHED
 
@@ -178,7 +179,7 @@ def _has_steps(source: Input, formats: Sequence[TextFormat]) -> bool:
 
     forms = with_builtin(formats)
     lines = source.head[: source.head.rfind(b"\n") + 1]
-    if scan([lines], source.name, forms)[0].has_steps:
+    if scan(restamped([lines]), source.name, forms)[0].has_steps:
         return True
-    beginning = next(iter(source.with_short_lines()), b"")[:SEARCHED]
-    return beginning != lines and (marked(beginning) is not None or scan([beginning], source.name, forms)[0].has_steps)
+    text = next(iter(source.with_short_lines()), b"")[:SEARCHED]
+    return text != lines and (marked(text) is not None or scan(restamped([text]), source.name, forms)[0].has_steps)

@@ -6,6 +6,7 @@ Memory goes with neither the length of a log nor its steps: these wait in tempor
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -92,7 +93,8 @@ def read_text(
     if not steps.height:
         if timeline.unnumbered and not timeline.unplaced:
             raise UntimedError(_unnumbered(name, found, min(timeline.unnumbered)[0]))
-        raise UntimedError(_untimed(name, found, records) + guessed_begin(request, _took(found, request)))
+        advice = _unread_time(timeline) or guessed_begin(request, _took(found, request))
+        raise UntimedError(_untimed(name, found, records) + advice)
     return _written(timeline, request)
 
 
@@ -264,6 +266,19 @@ def _untimed(name: str, found: FormatScan, records: _Records) -> str:
         f"{name}: a log of {found.form.title} whose steps{reach} have no times, so it is unknown when they were.\n"
         "State when the log begins, if its lines have durations or a progress bar: --begin 2026-10-01T08:00:00Z"
     )
+
+
+def _unread_time(timeline: Timeline) -> str:
+    """What to do about lines that begin with a date of an ambiguous form; empty if the first one does not."""
+    line, text = min(timeline.unplaced, default=(0, ""))
+    match = re.match(r"\W{0,3}\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b[ T]*[\d:]*(?: ?[AP]M)?", text)
+    return "" if match is None else _AMBIGUOUS.format(line=line, time=match[0].strip())
+
+
+_AMBIGUOUS: Final = """
+The time in line {line} is not read: {time}
+Read are times of 24 hours with seconds, behind a date with the year first, or with the name of the month.
+Write them so, if the month is first: sed -E 's|([0-9]{{2}})/([0-9]{{2}})/(20[0-9]{{2}}) |\\3-\\1-\\2 |' FILE"""
 
 
 def _took(found: FormatScan, request: LogRequest) -> float | None:
