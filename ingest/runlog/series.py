@@ -95,6 +95,12 @@ MOST_BETWEEN: Final = 10_000
 USUAL: Final = 50
 """Number of intervals that define the usual length of one."""
 
+FEWEST_KNOWN: Final = 5
+"""Intervals from which on it is known how fast steps are."""
+
+SAME_S: Final = 1.0
+"""Two values of a step this close together, or closer than half a step, are of one execution."""
+
 PAUSE_FACTOR: Final = 10.0
 PAUSE_S: Final = 300.0
 """An interval of more than ten usual ones, and more than five minutes, holds a pause."""
@@ -219,20 +225,42 @@ class ProcessSteps:
     tokens: float | None = None
     first: float | None = None
     _before: Point | None = None
+    _recent: dict[int, float] = field(default_factory=dict)
     _intervals: deque[float] = field(default_factory=lambda: deque(maxlen=USUAL))
 
     def of(self, point: Point) -> Iterator[bytes]:
-        """The steps since the point before, this one's last; none where it is of a micro-batch of the next step."""
+        """The steps since the point before, this one's last.
+
+        None if it is of a micro-batch of the next step, or another writer, or another row, has logged the step already.
+        """
         if point.is_micro_batch and self._before is not None and self._before.step == point.step:
+            return
+        if self._is_repeated(point):
             return
         before, self._before = self._before, point
         follows = before is not None and before.step < point.step and before.t <= point.t
         if before is None or not follows:
             yield from self._lines(point, 1, point.step_time, None, self._tokens(point, None, 1))
             return
-        n = point.step - before.step if point.between and point.step - before.step <= MOST_BETWEEN else 1
         gap = point.t - before.t
+        n = point.step - before.step if point.between and self._may_be(point.step - before.step, gap) else 1
         yield from self._lines(point, n, self._length(point, gap, n), before.t, self._tokens(point, before, n))
+
+    def _may_be(self, n: int, gap: float) -> bool:
+        """Whether `n` steps may have been executed in `gap` seconds: not in far less time than the fastest ones."""
+        is_known = len(self._intervals) >= FEWEST_KNOWN
+        return n <= MOST_BETWEEN and not (is_known and gap / n < min(self._intervals) / PAUSE_FACTOR)
+
+    def _is_repeated(self, point: Point) -> bool:
+        """Whether its step was logged a moment ago. One that is executed again ends a step later at the earliest."""
+        logged = self._recent.get(point.step)
+        self._recent[point.step] = point.t
+        if len(self._recent) > USUAL:
+            del self._recent[next(iter(self._recent))]
+        if logged is None:
+            return False
+        usual = median(self._intervals) if self._intervals else 0.0
+        return abs(point.t - logged) <= max(SAME_S, usual / 2)
 
     def _length(self, point: Point, gap: float, n: int) -> float | None:
         """Seconds of each of the `n` steps of an interval."""

@@ -59,8 +59,9 @@ def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> It
     for number, row in _rows(chunks, findings):
         logged = _point(row, names)
         if logged is None:
-            if not _time(row):
-                findings.refused.append(RefusedLine(number, "the row has no time", str(row)[:RAW_LIMIT]))
+            reason = _missing(row, names)
+            if reason:
+                findings.refused.append(RefusedLine(number, reason, str(row)[:RAW_LIMIT]))
             continue
         lines = list(steps.of(logged))
         n_averaged += len(lines) if len(lines) > 1 else 0
@@ -82,13 +83,26 @@ def _time(row: Mapping[str, object]) -> float | None:
     return as_number(row.get("_timestamp", row.get("Wall time")))
 
 
+def _step(row: Mapping[str, object]) -> int | None:
+    step = as_number(row.get("_step", row.get("Step")))
+    return None if step is None or step < 0 else round(step)
+
+
+def _missing(row: Mapping[str, object], names: Names) -> str:
+    """Why a row is refused; empty if it has a time, and no value of a training step that would need a number."""
+    if not _time(row):
+        return "the row has no time"
+    needs_number = row.keys() >= _OF_TENSORBOARD - {"Step"} or names.chosen(row)
+    return "the row has no number of a step" if needs_number and _step(row) is None else ""
+
+
 def _point(row: Mapping[str, object], names: Names) -> Point | None:
-    moment, step = _time(row), as_number(row.get("_step", row.get("Step")))
-    if moment is None or step is None:
+    moment, step = _time(row), _step(row)
+    if moment is None:
         return None
     if row.keys() >= _OF_TENSORBOARD:
-        return Point(round(step), moment)
-    return point(names.chosen(row), round(step), moment)
+        return None if step is None else Point(step, moment)
+    return point(names.chosen(row), step, moment)
 
 
 def _rows(chunks: Iterable[bytes], findings: Findings) -> Iterator[tuple[int, Mapping[str, object]]]:

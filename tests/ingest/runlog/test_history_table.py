@@ -66,6 +66,8 @@ def test_rows_that_are_damaged_or_without_a_time_are_refused() -> None:
         (3, "row of 2 values, not 6"),
         (4, "the row has no time"),
     ]
+    parsed = read("".join([*whole[:2], f"nan,{BEGIN + 1},1,2.5,,\n", *whole[2:]]))
+    assert parsed.rejects.select("line", "reason").rows() == [(3, "the row has no number of a step")]
     lines = as_lines(HISTORY).splitlines(keepends=True)
     assert read("".join([*lines[:2], '{"_step": 3, "_ti\n', *lines[2:]])).rejects["line"].to_list() == [3]
     assert len(steps(parsed)) == 41

@@ -48,6 +48,23 @@ def test_a_step_number_that_goes_back_begins_anew() -> None:
     assert spans(Point(10, T), Point(12, T + 4), Point(11, T + 9), Point(12, T + 10))[3:] == [(11, 9, None), (12, 9, 1)]
 
 
+def test_step_that_another_writer_logs_counts_once() -> None:
+    """Also where its row comes behind one of a later step."""
+    first, second = ([Point(step, T + 4 * step + late) for step in range(5)] for late in (0, 0.5))
+    assert spans(*first[:4], *second[:3], first[4], *second[3:]) == [
+        (0, 0, None),
+        (1, 0, 4),
+        (2, 4, 4),
+        (3, 8, 4),
+        (4, 12, 4),
+    ]
+
+
+def test_more_steps_than_the_time_holds_are_not_invented() -> None:
+    regular = [Point(step, T + 2 * step) for step in range(10)]
+    assert spans(*regular, Point(5000, T + 20), Point(11, T + 22))[10:] == [(5000, 18, 2), (11, 22, None)]
+
+
 def test_numbers_with_gaps_of_their_own_have_no_steps_between() -> None:
     assert spans(Point(3, T), Point(5, T + 2, between=False)) == [(3, 0, None), (5, 0, 2)]
 
@@ -85,11 +102,15 @@ def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
 def test_steps_end_at_logged_times_and_never_overlap(
     rows: list[tuple[int, float, float | None]],
 ) -> None:
-    moment, before = T, None
+    moment, before, logged = T, None, set[int]()
     steps = ProcessSteps()
     for step, later, took in rows:
         moment += later
         made = [json.loads(line) for line in steps.of(Point(step, moment, step_time=took))]
+        assert made or step in logged  # one that was logged a moment ago counts once
+        logged.add(step)
+        if not made:
+            continue
         assert made[-1]["step"] == step
         assert made[-1]["t"] + made[-1].get("duration_s", 0) == pytest.approx(moment, abs=1e-3)
         if before is not None and len(made) > 1:
