@@ -33,7 +33,7 @@ _PROCESS: Final = re.compile(r"[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.+")
 """The folder that PyTorch's SummaryWriter names by the time and the host."""
 
 _VERSION: Final = re.compile(r"version_\d+")
-_FILE: Final = re.compile(r"events\.out\.tfevents\.\d+\.(?P<host>.+?)(\.\d+\.\d+)?(\.v2)?(\.gz)?$")
+_FILE: Final = re.compile(r"events\.out\.tfevents\.\d+\.(?P<host>.+?)(\.\d+\.\d+)?(\.v2)?(?P<packed>\.(gz|zst|xz|bz2))?$")
 _MODEL: Final = "model_config"
 
 
@@ -119,6 +119,8 @@ def run_id(path: str, *, of_trainer: bool = False) -> str:
 
     >>> run_id("runs/llama-8b/train/events.out.tfevents.1795415966.n1.12.0")
     'llama-8b'
+    >>> run_id("tb/events.out.tfevents.1795415966.n1.12.0.zst")
+    'events.out.tfevents.1795415966.n1.12.0'
     >>> run_id("lightning_logs/version_3/events.out.tfevents.1795415966.n1.12.0")
     'lightning_logs/version_3'
     >>> run_id("llama-8b/runs/Nov30_08-41-20_n1/events.out.tfevents.1795415966.n1.12.0", of_trainer=True)
@@ -129,7 +131,8 @@ def run_id(path: str, *, of_trainer: bool = False) -> str:
         path = str(PurePath(path).parent) if PurePath(path).parent.name == "runs" else path
     parts = [part for part in PurePath(path).parts[:-1] if part.lower() not in ORDINARY and part != "/"]
     if not parts:
-        return PurePath(path).name
+        match = _FILE.match(PurePath(path).name)
+        return PurePath(path).name.removesuffix((match and match["packed"]) or "")
     return "/".join(parts[-2:]) if _VERSION.fullmatch(parts[-1]) else parts[-1]
 
 

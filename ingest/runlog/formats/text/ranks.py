@@ -225,6 +225,10 @@ def commands_for(writers: Sequence[str], file: str) -> str:
     return "\n".join([*lines, f"and so for {more:,} more"] if more > 0 else lines)
 
 
+_GREPS: Final = {".gz": "zgrep", ".xz": "xzgrep", ".zst": "zstdgrep", ".bz2": "bzgrep"}
+"""Programs that search packed files, by their endings."""
+
+
 def command_for(writer: str, file: str) -> str:
     r"""The command that loads the lines of one writer as a run of its own.
 
@@ -238,7 +242,7 @@ def command_for(writer: str, file: str) -> str:
         file: the log's name; `-` is standard input, which has to be put into a file first.
     """
     pattern = _BEFORE + re.sub(r"[][\\.(){}*+?^$|]", r"\\\g<0>", writer)
-    grep = "zgrep" if file.endswith(".gz") else "grep"
+    grep = next((program for ending, program in _GREPS.items() if file.endswith(ending)), "grep")
     name = re.sub(r"[^\w.-]+", "-", writer).strip("-")
     source = "FILE" if file == "-" else shlex.quote(file)
     return f"{grep} -E {shlex.quote(pattern)} {source} | trackside ingest runlog - --set run_id={shlex.quote(name)}"

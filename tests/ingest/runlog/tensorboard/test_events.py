@@ -52,6 +52,8 @@ def test_what_no_event_file_records_is_stated() -> None:
     (session,) = parsed(SECOND, NAME, run_id="r", job_id="29", n_gpus=8).frames["run_sessions"].rows(named=True)
     assert (session["run_id"], session["scheduler"], session["job_id"], session["n_gpus"]) == ("r", "slurm", "29", 8)
     assert session["node"] == "n1"
+    (packed,) = parsed(SECOND, f"{NAME}.zst").frames["run_sessions"].rows(named=True)
+    assert (packed["node"], packed["run_id"]) == ("n1", "tiny")
 
 
 def test_a_batch_and_a_length_give_the_tokens_of_a_step() -> None:
