@@ -33,7 +33,9 @@ _PROCESS: Final = re.compile(r"[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.+")
 """The folder that PyTorch's SummaryWriter names by the time and the host."""
 
 _VERSION: Final = re.compile(r"version_\d+")
-_FILE: Final = re.compile(r"events\.out\.tfevents\.\d+\.(?P<host>.+?)(\.\d+\.\d+)?(\.v2)?(?P<packed>\.(gz|zst|xz|bz2))?$")
+_FILE: Final = re.compile(
+    r"events\.out\.tfevents\.\d+\.(?P<host>.+?)(\.\d+\.\d+)?(\.v2)?(?P<packed>\.(gz|zst|xz|bz2))?$"
+)
 _MODEL: Final = "model_config"
 
 

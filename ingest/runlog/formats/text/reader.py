@@ -21,6 +21,7 @@ from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.bursts import Bursts
 from ingest.runlog.formats.text.garbled import GarbledSteps
+from ingest.runlog.formats.text.in_time import InTime
 from ingest.runlog.formats.text.order import Copies, LineOrder, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import (
@@ -117,8 +118,8 @@ class _Records(NamedTuple):
 def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Records:
     """The records that count, with their times; the findings get how many of the others there are.
 
-    All records are in memory at once only where a copy of the log may be in it, several runs print into it, or its
-    lines are not in the order of time once those that repeat another rank's are left out.
+    All records are in memory at once only where a copy of the log may be in it, several runs print into it, or lines
+    without times are out of order.
     """
     parts: _Parts = lambda: found.parts(SLICE)  # noqa: E731 - one of several ways to get them
     copies, order, garbled, authors = Copies(), LineOrder(found.form), GarbledSteps(found.form), set[str]()
@@ -142,13 +143,13 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
     bursts = Bursts(found.form)
     if order.is_plain:
         return _Records(lambda: bursts.spread(_timed(found, request, parts)), order.is_timed, last_lines, bursts)
+    if not order.is_mixed:
+        sorted_ = InTime(lambda: _timed(found, request, parts))
+        return _Records(lambda: bursts.spread(sorted_.frames(SLICE)), order.is_timed, last_lines, bursts)
     own = pl.concat(_timed(found, request, parts))
-    if order.is_mixed:
-        records = in_order(own, found.form)
-        findings.n_duplicates += own.height - records.height
-        findings.warnings.append(LoadWarning("order_unknown"))
-    else:
-        records = _in_time(own)
+    records = in_order(own, found.form)
+    findings.n_duplicates += own.height - records.height
+    findings.warnings.append(LoadWarning("order_unknown"))
     last_lines = _last_lines(records) if last_lines else {}
     return _Records(lambda: bursts.spread(records.iter_slices(SLICE)), order.is_timed, last_lines, bursts)
 
@@ -201,11 +202,6 @@ def _with_first_date(found: FormatScan, request: LogRequest) -> LogRequest:
     if found.first_stamp is None:
         return request
     return replace(request, around=EPOCH + timedelta(microseconds=found.first_stamp["naive"][0]))
-
-
-def _in_time(records: pl.DataFrame) -> pl.DataFrame:
-    """Records in the order of their times; those without one stay behind the line before them."""
-    return records.sort(pl.col("at").forward_fill(), "line", "part", nulls_last=False)
 
 
 def _timeline(found: FormatScan, records: _Records, request: LogRequest, name: str) -> Timeline:

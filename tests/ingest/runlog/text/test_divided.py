@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 
 from ingest.errors import InputError
 from ingest.runlog import spool
-from ingest.runlog.formats.text import blocks, reader
+from ingest.runlog.formats.text import blocks, in_time, reader
 from ingest.runlog.formats.text.ranks import RankTally
 from ingest.runlog.formats.text.scan import FormatScan
 from ingest.runlog.formats.text.sessions import MOST_ROWS, STEP_COLUMNS, StepColumns
@@ -180,6 +180,18 @@ def test_ranks_in_slices_are_those_held_as_a_whole(seed: int) -> None:
     assert whole is not None
     for name, frame in whole.frames.items():
         assert_frame_equal(in_slices.frames[name], frame)
+
+
+def test_lines_out_of_order_are_sorted_a_stretch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shuffled(1)
+    whole, report = rows_of(text, 1 << 20)
+    monkeypatch.setattr(in_time, "ROWS", 7)
+    monkeypatch.setattr(reader, "SLICE", 3)
+    parts, report_of_parts = rows_of(text, 1 << 20)
+    assert report_of_parts == report
+    assert whole is not None
+    assert parts is not None
+    assert_frame_equal(parts.frames["steps"], whole.frames["steps"])
 
 
 def test_spilled_frames_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
