@@ -136,14 +136,15 @@ class LineOrder:
         form: the format that they are of.
         is_timed: some line has a time, so all have their order from these.
         goes_back: some time is before that of a line before it.
+        n_back: steps that are not behind the step before them.
     """
 
     form: TextFormat
     is_timed: bool = False
     goes_back: bool = False
+    n_back: int = 0
     _latest: int | None = None
     _n_steps: int = 0
-    _n_back: int = 0
     _n_starting: int = 0
     _last: float | None = None
     _is_unknown: bool = False
@@ -159,7 +160,7 @@ class LineOrder:
         self._is_unknown = self._is_unknown or steps["step"].has_nulls() or any(repeated)
         numbers = pl.concat([pl.Series([self._last], dtype=pl.Float64), steps["step"]])
         self._n_steps += steps.height
-        self._n_back += int((numbers.diff() <= 0).sum())
+        self.n_back += int((numbers.diff() <= 0).sum())
         self._n_starting += int(records["kind"].is_in(self.form.starting).sum())
         self._last = numbers[-1]
 
@@ -171,7 +172,7 @@ class LineOrder:
     @property
     def is_mixed(self) -> bool:
         """Whether more steps go back than processes started, and often; a redrawn bar does not count."""
-        n_back = self._n_back - self._n_starting
+        n_back = self.n_back - self._n_starting
         is_often = n_back >= FEWEST_BACK and n_back * OFTEN > self._n_steps
         return is_often and not self.is_timed and not self._is_unknown
 

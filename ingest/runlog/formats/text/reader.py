@@ -144,8 +144,8 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
     if order.is_plain:
         return _Records(lambda: bursts.spread(_timed(found, request, parts)), order.is_timed, last_lines, bursts)
     if not order.is_mixed:
-        sorted_ = InTime(lambda: _timed(found, request, parts))
-        return _Records(lambda: bursts.spread(sorted_.frames(SLICE)), order.is_timed, last_lines, bursts)
+        placed = _in_best_order(lambda: _timed(found, request, parts), order)
+        return _Records(lambda: bursts.spread(placed()), order.is_timed, last_lines, bursts)
     own = pl.concat(_timed(found, request, parts))
     records = in_order(own, found.form)
     findings.n_duplicates += own.height - records.height
@@ -165,6 +165,21 @@ def _timed(found: FormatScan, request: LogRequest, parts: _Parts) -> Iterator[pl
     """Records with their times."""
     times = Times(request, request.file, found.stamps)
     return map(times.of, parts())
+
+
+def _in_best_order(parts: _Parts, order: LineOrder) -> _Parts:
+    """Records whose times go back: in the order of time, or of the log if fewer steps go back in that.
+
+    A collector mixes up lines; a clock that is set back (NTP) does not.
+
+    Args:
+        parts: the records in the order of the log.
+        order: of these.
+    """
+    by_time, sorted_ = LineOrder(order.form), InTime(parts)
+    for part in sorted_.frames(SLICE):
+        by_time.take(part)
+    return parts if order.n_back < by_time.n_back else lambda: sorted_.frames(SLICE)
 
 
 def _last_lines(records: pl.DataFrame) -> dict[str | None, int]:

@@ -91,3 +91,11 @@ def test_steps_without_their_progress_bar_name_where_it_goes() -> None:
     text = "2026-10-01T08:00:02Z {'loss': 1.2, 'learning_rate': 6.3e-06, 'epoch': 0.03}\n"
     with pytest.raises(UntimedError, match=r"no step has a number .*\n.*stderr(?s:.*)trainer_state\.json"):
         read(text)
+
+
+def test_clock_that_is_set_back_does_not_mix_the_steps() -> None:
+    """Sorted by time, steps 9 to 13 would lie between steps 4 to 8, and be restarts."""
+    log = read("".join(line(n, f"08:01:{4 * n - 20 * (n > 8):02d}", ms=4000.0) for n in range(1, 14)))
+    assert sorted(step for step, _, _ in steps(log)) == list(range(1, 14))
+    assert len(starts(log)) == 1
+    assert "steps_backwards" in codes(log)
