@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingest.errors import InputError
+from ingest.errors import InputError, UnrecognisedInputError
 from ingest.runlog.facts import recorded
 from ingest.runlog.record_log import RecordLog
 from ingest.runlog.series import as_number, encode, point, tokens_of_step
@@ -42,6 +42,15 @@ def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[
     return WandbLog(request.file, request.facts).lines(records(chunks, request.file))
 
 
+_DRAWN: Final = "infrastructure/"
+"""The beginning of the names under which events are drawn into a run (`trackside run RUN --events FILE.py`)."""
+
+_ONLY_DRAWN: Final = (
+    "no log of training: it has only events that Trackside drew into the run (infrastructure/...).\n"
+    "Nothing of it is loaded; move its folder away if you load the folder above it again"
+)
+
+
 class WandbLog(RecordLog):
     """A `.wandb` file while it is read; rows of the history are kept back for the configuration."""
 
@@ -54,6 +63,7 @@ class WandbLog(RecordLog):
         self._last: float | None = None
         self._system: dict[str, tuple[int, float]] = {}
         self._exit: int | None = None
+        self._is_drawn = False
         self._kinds: dict[int, Callable[[bytes], None]] = {
             messages.HISTORY: self._history,
             messages.CONFIG: self._config,
@@ -123,6 +133,7 @@ class WandbLog(RecordLog):
         if moment is None:
             return
         self._at(moment)
+        self._is_drawn = self._is_drawn or any(name.startswith(_DRAWN) for name in row)
         logged = point(self._names.chosen(row), None if step is None else round(step), moment)
         if logged is not None:
             self._pending.append(logged)
@@ -131,6 +142,8 @@ class WandbLog(RecordLog):
         self._last = max(self._last or moment, moment)
 
     def _run(self) -> dict[str, Any]:
+        if self._is_drawn and self._steps.first is None:
+            raise UnrecognisedInputError(f"{self._path}: {_ONLY_DRAWN}")
         place = (
             self._environment
             if self._environment.host

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.errors import InputError
+from ingest.errors import InputError, UnrecognisedInputError
 from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE, Damage, Record
 from ingest.runlog.lines import CUT
 from ingest.runlog.series import Names
@@ -181,6 +181,15 @@ def test_of_several_writers_of_one_run_the_first_rank_counts() -> None:
     assert result.frames["run_sessions"]["rank"].to_list() == [3]
     assert result.frames["steps"].is_empty()
     assert result.rows_skipped > 0
+
+
+def test_log_of_events_that_were_drawn_is_no_process() -> None:
+    """What `trackside run RUN --events FILE.py` writes days after the run would be a process without a step."""
+    item = b"\n\x19infrastructure/lost_steps\x82\x01\x011"
+    stamp = b"\n\x0a_timestamp\x82\x01\x0c1795417415.0"
+    row = b"".join(b"\n" + bytes([len(each)]) + each for each in (item, stamp)) + b"\x12\x00"
+    with pytest.raises(UnrecognisedInputError, match="only events that Trackside drew into the run"):
+        parsed(written(b"\x12" + bytes([len(row)]) + row), "run-a.wandb")
 
 
 def test_a_log_without_a_known_name_is_counted_with_its_names() -> None:
