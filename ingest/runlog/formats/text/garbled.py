@@ -5,6 +5,9 @@ around it contradict it. Without it they go on evenly, with room for just the on
 is not between theirs; no process starts between them; and between them lies no more time than `MOST_INTERVALS` usual
 intervals, in which no process can have ended and another one begun twice. All of this has to hold, so a run that
 resumes at any step, even for a single one, is never taken for it.
+
+A progress bar is garbled if its step is not between those of the bars around it although its time goes on from theirs:
+the bar of another process begins at 0 seconds.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ _WRITER: Final = ("kind", "writer")
 _COLUMNS: Final = ("line", "part", *_WRITER, "step", "at", "unit", "_starts")
 
 
+_BAR: Final = (*_WRITER, "total")
+_BAR_COLUMNS: Final = ("line", "part", *_BAR, "step", "elapsed_s")
+
+
 @dataclass
 class GarbledSteps:
     """Finds the lines of garbled steps, some records at a time.
@@ -39,6 +46,7 @@ class GarbledSteps:
 
     form: TextFormat
     _before: pl.DataFrame | None = None
+    _bars: pl.DataFrame | None = None
     _found: list[pl.DataFrame] = field(default_factory=list)
     _n_starts: int = 0
 
@@ -55,6 +63,15 @@ class GarbledSteps:
         self._before = every.group_by(_WRITER, maintain_order=True).tail(2 * _REACH).select(_COLUMNS)
         if (every["step"].diff() <= 0).any():
             self._found.append(_garbled(every))
+        self._take_bars(records)
+
+    def _take_bars(self, records: pl.DataFrame) -> None:
+        is_bar = pl.col("kind").is_in(self.form.numbers_of("bar"))
+        bars = records.filter(is_bar & pl.col("elapsed_s").is_not_null()).select(_BAR_COLUMNS)
+        every = bars if self._bars is None else pl.concat([self._bars, bars])
+        self._bars = every.group_by(_BAR, maintain_order=True).tail(2).select(_BAR_COLUMNS)
+        if (every["step"].diff() < 0).any():
+            self._found.append(_garbled_bars(every))
 
     @property
     def found(self) -> pl.DataFrame:
@@ -93,4 +110,15 @@ def _garbled(steps: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("_starts-1") == pl.col("_starts+1"))
         & ~is_pause.fill_null(value=False)
     )
+    return lines.filter(is_garbled).select("line", "part", "step", before="step-1", behind="step+1")
+
+
+def _garbled_bars(bars: pl.DataFrame) -> pl.DataFrame:
+    """The garbled ones among progress bars (`_BAR_COLUMNS`), as `GarbledSteps.found` has them."""
+    lines = bars.with_columns(
+        **{f"{name}{n:+d}": pl.col(name).shift(-n).over(_BAR) for name in ("step", "elapsed_s") for n in (-1, 1)}
+    )
+    before, behind, elapsed = pl.col("step-1"), pl.col("step+1"), pl.col("elapsed_s")
+    goes_on = (pl.col("elapsed_s-1") < elapsed) & (elapsed <= pl.col("elapsed_s+1"))
+    is_garbled = (before < behind) & ~pl.col("step").is_between(before, behind) & goes_on
     return lines.filter(is_garbled).select("line", "part", "step", before="step-1", behind="step+1")

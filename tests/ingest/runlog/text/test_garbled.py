@@ -35,6 +35,16 @@ def test_garbled_number_of_one_rank_is_rejected() -> None:
     assert log.rejects.height == 1
 
 
+@pytest.mark.parametrize("number", [70, 2])
+def test_garbled_progress_bar_is_rejected(number: int) -> None:
+    lines = list(LINES["transformers"])
+    lines[4] = lines[4].replace(" 5/99", f" {number}/99")
+    log = parsed("transformers", "".join(lines))
+    assert [step for step, _, _ in steps(log)] == list(range(1, 10))
+    assert len(starts(log)) == 1
+    assert f"step {number} between 4 and 6" in log.rejects["raw"].to_list()
+
+
 def _log(steps_at: dict[str, int]) -> str:
     return megatron.HEAD + "".join(megatron.line(step, at, ms=2000.0) for at, step in steps_at.items())
 
