@@ -23,8 +23,12 @@ def as_object(value: object) -> Json:
 
 
 def panels_and_rows(board: Json) -> list[Json]:
-    """Panels and rows, those inside collapsed rows too."""
-    return [each for outer in board["panels"] for each in (outer, *(as_object(p) for p in outer.get("panels", ())))]
+    """Panels and rows, each followed by the panels inside it: those of a collapsed row."""
+    found: list[Json] = []
+    for outer in board["panels"]:
+        found.append(outer)
+        found += map(as_object, outer.get("panels", ()))
+    return found
 
 
 def panels(board: Json) -> list[Json]:

@@ -71,11 +71,8 @@ def differences(was: Document, now: Document) -> pl.DataFrame:
         list that one report lacks is one row (`there`). Sums in another order are no difference.
     """
     ours, theirs = _FlatReport(_without_digest(was)), _FlatReport(_without_digest(now))
-    rows = {
-        path: row
-        for each in (*ours.leaves, *(each for each in theirs.leaves if each not in ours.leaves))
-        for path, row in _compared(each, ours, theirs)
-    }
+    leaves = dict.fromkeys([*ours.leaves, *theirs.leaves])
+    rows = dict(compared for leaf in leaves for compared in _compared(leaf, ours, theirs))
     return pl.DataFrame(list(rows.values()), schema=SCHEMA, orient="row")
 
 

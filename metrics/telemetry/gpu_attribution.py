@@ -122,11 +122,11 @@ def day_activity(day: SampleGrid, held: Holders, reading: SampledMetric, *, by_g
 
 def _without_torn(of: Grid, held: Holders, reading: SampledMetric) -> Grid:
     """Samples without a known owner count as time only."""
-    nobodys = torn(of, held.changes, reading.hour_s)
-    if nobodys is None:
+    is_torn = torn(of, held.changes, reading.hour_s)
+    if is_torn is None:
         return of
-    values = {name: np.where(nobodys, 0, value) for name, value in of.values.items()}
-    return replace(of, values={**values, _TORN: np.where(nobodys, np.repeat(of.width, of.counts), 0)})
+    values = {name: np.where(is_torn, 0, value) for name, value in of.values.items()}
+    return replace(of, values={**values, _TORN: np.where(is_torn, np.repeat(of.width, of.counts), 0)})
 
 
 def _expanded(segments: pl.DataFrame, grid: Grid) -> tuple[Ints, Ints]:
@@ -197,11 +197,11 @@ def _shared(owners: Ownership, sums: Integrals) -> pl.DataFrame:
     begin, end = (sums.at(lane, some[name].to_numpy()[segment]) for name in ("started", "ended"))
     heads = np.flatnonzero(np.diff(segment, prepend=-1))
     observed = np.add.reduceat(sums.between(None, lane, begin, end), heads)
-    nobodys = np.add.reduceat(sums.between(_TORN, lane, begin, end), heads) if any_torn else np.zeros_like(observed)
+    torn_time = np.add.reduceat(sums.between(_TORN, lane, begin, end), heads) if any_torn else np.zeros_like(observed)
     room, held = some["room"].to_numpy(), some["milli_gpus"].to_numpy()
     weight, unclear = np.zeros(segments.height, dtype=np.int64), np.zeros(segments.height, dtype=np.int64)
     for to, which in ((weight, shares[counted]), (unclear, some["kind"].to_numpy() == UNCLEAR)):
-        time = np.where(which, observed, nobodys)
+        time = np.where(which, observed, torn_time)
         # With no more held than there is, the whole node's time counts, and each gets its share of the room.
         to[counted] = np.where(held > room, time * np.minimum(room, held) // held, time)
     starts = (segments["era"] * FAR + segments["started"]).to_numpy()

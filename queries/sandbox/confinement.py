@@ -466,5 +466,5 @@ def _call(number: int, offset: int, *tests: tuple[int, int], allow: bool) -> lis
 def reads_of(root: Path, folders: Sequence[str]) -> list[Path]:
     """A warehouse's folders for readers; with those to which a folder or a link in them leads (another disk)."""
     tops = [root / name for name in folders]
-    inside = [each for top in tops for pattern in ("*", "*/*") for each in top.glob(pattern) if each.is_symlink()]
-    return [each.resolve() for each in (*tops, *inside)]
+    links = [each for top in tops for each in (*top.glob("*"), *top.glob("*/*")) if each.is_symlink()]
+    return [each.resolve() for each in (*tops, *links)]

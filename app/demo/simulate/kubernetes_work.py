@@ -137,21 +137,25 @@ def placeholders(history: History) -> list[Attempt]:
 def truth(world: World) -> dict[str, Any]:
     """Facts that Trackside should find."""
     history = world.history
-    names = world.settings.name
+    attempts = [
+        {
+            "name": work.name,
+            "state": execution.state,
+            "since": execution.began,
+            "until": execution.ended,
+            "gpus": sum(len(gpus) for _, gpus in execution.places),
+            "nodes": [world.settings.name(node) for node, _ in execution.places],
+        }
+        for work in planned(history)
+        for execution in work.executions
+    ]
+    bridged = [str(each.job.id) for each in placeholders(history)]
     return {
-        "attempts": [
-            {
-                "name": work.name, "state": each.state, "since": each.began, "until": each.ended,
-                "gpus": sum(len(gpus) for _, gpus in each.places), "nodes": [names(node) for node, _ in each.places],
-            }
-            for work in planned(history) for each in work.executions
-        ],
-        "evictions": [
-            {**each._asdict(), "held_gpu_s": each.gone_s * each.gpus} for each in evictions(history)
-        ],
-        "placeholders": [str(each.job.id) for each in placeholders(history)],
-        "outlived": [str(each.job.id) for each in placeholders(history)[:1]],
-    }  # fmt: skip
+        "attempts": attempts,
+        "evictions": [{**each._asdict(), "held_gpu_s": each.gone_s * each.gpus} for each in evictions(history)],
+        "placeholders": bridged,
+        "outlived": bridged[:1],
+    }
 
 
 def objects(world: World) -> list[Object]:

@@ -267,10 +267,10 @@ def headlines(world: World, attempts: pl.DataFrame, runs: pl.DataFrame) -> dict[
             sums[key] = sums.get(key, 0.0) + amount / 1000
     capacity, held = world.capacity_gpu_s, sums.get("allocated", 0.0)
     productive = sums.get("productive", 0.0)
-    wanted_to_train = runs.filter(pl.col("kind") == "train").select(
+    training = runs.filter(pl.col("kind") == "train").select(
         pl.sum_horizontal("allocated_gpu_s", "queued_initial_gpu_s", "queued_requeue_gpu_s").sum()
     )
-    wall = float(wanted_to_train.item())
+    wall = float(training.item())
     interrupted = attempts.filter(pl.col("interrupted_by").is_not_null() & pl.col("ended").is_not_null()).height
     ran = attempts.filter(pl.col("started").is_not_null())
     exposure = ran.select(

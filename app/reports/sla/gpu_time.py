@@ -82,15 +82,14 @@ def daily(source: Reader, window: Window, claims: Sequence[Claim]) -> dict[str, 
     by_day: dict[str, dict[str, str]] = {day: {} for day in days}
     for day, category, seconds in sums.iter_rows():
         by_day[day][category] = exact(seconds)
-    columns = ("value", "bound_low", "bound_high", "numerator", "denominator")
+    by_metric = ratios.rename({"subject": "day"})
     return {
         "days": days,
         "gpu_seconds": [by_day[day] for day in days],
         "metrics": {
-            metric: [
-                {"day": row["subject"], **{name: row[name] for name in columns}}
-                for row in ratios.filter(pl.col("metric") == metric).iter_rows(named=True)
-            ]
+            metric: by_metric.filter(pl.col("metric") == metric)
+            .select("day", "value", "bound_low", "bound_high", "numerator", "denominator")
+            .to_dicts()
             for metric in metrics
         },
     }

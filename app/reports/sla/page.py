@@ -127,9 +127,9 @@ def _daily_range(rows: list[dict[str, Any]], days: list[str], target: float | No
     return charts.daily_range(days, values, target)
 
 
-def _trend(objective: Document, asked: str) -> Markup:
+def _trend(objective: Document, period: str) -> Markup:
     """The periods before and the report's own."""
-    rows = [*known_trend(objective), {"period": asked, **objective}]
+    rows = [*known_trend(objective), {"period": period, **objective}]
     ends = [(row["value"], row["low"], math.inf if row["no_upper_limit"] else row["high"]) for row in rows]
     names = [row["period"].partition("T")[0] for row in rows]
     return charts.trend(names, ends, objective["target"], objective["unit"])

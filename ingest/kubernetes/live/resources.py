@@ -9,7 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     from ingest.kubernetes.live.client import KubernetesClient
 
-WANTED: Final = (
+RESOURCES: Final = (
     ("", "nodes"),
     ("", "pods"),
     ("resource.k8s.io", "resourceclaims"),
@@ -99,11 +99,11 @@ def resources_of(client: KubernetesClient) -> list[Resource]:
     groups = msgspec.json.decode(client.get("/apis")[0], type=_Groups).groups
     versions = {"": "v1", **{one.name: one.preferredVersion.version for one in groups}}
     there: dict[str, dict[str, str]] = {}
-    for group in dict.fromkeys(group for group, _ in WANTED if group in versions):
+    for group in dict.fromkeys(group for group, _ in RESOURCES if group in versions):
         entries = msgspec.json.decode(client.get(base(group, versions[group]))[0], type=_Entries).resources
         there[group] = {one.name: one.kind for one in entries if {"list", "watch"} <= set(one.verbs)}
     return [
         Resource(group, versions[group], plural, there[group][plural])
-        for group, plural in WANTED
+        for group, plural in RESOURCES
         if plural in there.get(group, {})
     ]

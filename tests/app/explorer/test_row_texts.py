@@ -22,7 +22,7 @@ rows = pl.DataFrame({"category": ["lost", "stalled"] * 500})
 
 def looks():
     for _ in range(100):
-        rows.with_columns(**costliest.category_looks(rows))
+        rows.with_columns(**costliest.category_style(rows))
 
 def medians():
     for _ in range(100):
