@@ -49,7 +49,7 @@ _BY_STATE = {
     "REQUEUED": ("planned", "requeued"),
 }
 """The class of a final state by itself. A job requeued with a failing exit status, to make room, or with critical
-evidence, is judged further below; unknown states count as `user` under their own name."""
+evidence, is judged further below; unknown states are assumed to be `user`, under their own name."""
 
 _EXPLAINABLE = ("FAILED", "REQUEUED", "CANCELLED")
 """States that a critical event turns into infrastructure. Those that are it already only get their node."""
@@ -253,6 +253,8 @@ def _judged(ended: pl.DataFrame) -> pl.DataFrame:
             .alias("cause"),
             pl.when(explained)
             .then(pl.col("event_evidence").fill_null("accounting"))
+            .when(pl.col("state_class").is_null())
+            .then(pl.lit("assumed"))
             .otherwise(pl.lit("accounting"))
             .alias("evidence"),
         )

@@ -85,6 +85,11 @@ def test_class_and_cause_of_each_state(
     assert result.select("class", "cause").rows() == ([] if with_evidence is None else [with_evidence])
 
 
+def test_class_of_an_unknown_state_is_assumed() -> None:
+    ran = attempts(attempt("7", 0, 1, 5, "NEW_IN_SLURM_30"), attempt("8", 0, 1, 5, "FAILED"))
+    assert judged(ran).sort("job_id")["evidence"].to_list() == ["assumed", "accounting"]
+
+
 @pytest.mark.parametrize(
     "never_ran",
     [
