@@ -12,11 +12,17 @@ WITH seen AS (
           OR (category = 'productive' AND evidence <> 'log')
       ) IS NOT TRUE
 ),
+-- Few attempts are seen: they are put into their runs first, and the many interruptions are looked up among them.
+seen_of_runs AS (
+    SELECT r.run_id, r.attempt_no
+    FROM run_attempts AS r
+    SEMI JOIN seen AS s ON r.scheduler = s.scheduler AND r.job_id = s.job_id AND r.submitted_at = s.submitted_at
+    WHERE r.cluster = $cluster
+),
 ended AS (
     SELECT DISTINCT i.run_id, i.attempt_no
     FROM interruptions AS i
-    JOIN run_attempts AS r USING (cluster, run_id, attempt_no)
-    SEMI JOIN seen AS s ON r.scheduler = s.scheduler AND r.job_id = s.job_id AND r.submitted_at = s.submitted_at
+    SEMI JOIN seen_of_runs AS r ON r.run_id = i.run_id AND r.attempt_no = i.attempt_no
     WHERE i.cluster = $cluster
 ),
 wanted AS (
@@ -45,7 +51,7 @@ times AS (
         ) AS before_steps
     FROM gpu_time AS g
     JOIN parts AS r USING (scheduler, job_id, submitted_at)
-    WHERE g.cluster = $cluster
+    WHERE g.cluster = $cluster AND g.state = 'allocated'
 ),
 spent AS (
     SELECT
