@@ -310,6 +310,7 @@ def table_of(
             "enableCellTextSelection": True,
             "ensureDomOrder": True,
             "animateRows": False,
+            "rowBuffer": ROWS_BEYOND,
             "suppressColumnVirtualisation": True,
             "suppressFieldDotNotation": True,
         },
@@ -325,6 +326,9 @@ def table_of(
     )  # fmt: skip
     return made
 
+
+ROWS_BEYOND: Final = 2
+"""Rows that a table draws above and below those in sight: each has a dozen elements, and scrolling draws more."""
 
 NARROWEST: Final = 70
 """Least width of a column in pixels, unless it sets its own."""

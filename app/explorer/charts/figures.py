@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 DIM, LINE = "#5c6b7a", "#e3e8ed"
 
-POINTS = 1_000
+POINTS = 500
 """Most points of a line; in a longer one, each point represents an interval."""
 
 TEMPLATE = go.layout.Template(

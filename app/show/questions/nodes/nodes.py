@@ -37,7 +37,7 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
     blamed = node_failures(source, window)
     scores = node_score_rows(source, judged(window))
-    rows = _rows(CachedSource(source), window, blamed, scores)
+    rows = _rows(source, window, blamed, scores)
     return Answer(
         "Nodes, those that cost most first",
         rows,
@@ -88,9 +88,10 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
     )
 
 
-def _rows(source: CachedSource, window: Window, blamed: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+def _rows(source: Reader, window: Window, blamed: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """A row for each node with GPU-time, those whose failures cost most first."""
-    sums = ledger_sums(source, window, "node")
+    once = CachedSource(source)
+    sums = ledger_sums(once, window, "node")
     parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
         _hours(pl.lit(value=True)).alias("gpu_hours"),
         *(_hours((pl.col("state") == state) & ~UNCLEAR).alias(f"{state}_gpu_hours") for state in _STATES),
@@ -98,7 +99,7 @@ def _rows(source: CachedSource, window: Window, blamed: pl.DataFrame, scores: pl
         _hours(pl.col("category") == "stalled").alias("stalled_gpu_hours"),
     )
     available = (
-        goodput_rows(source, window, "node")
+        goodput_rows(once, window, "node")
         .filter(pl.col("metric") == "availability")
         .select("cluster", pl.col("subject").alias("node"), pl.col("value").alias("availability"))
     )
