@@ -329,7 +329,7 @@ def _chooser(spec: QuestionSpec, shown: Shown) -> Component | None:
         return None
     entry = question_of(spec.question)
     default = spec.by or (entry.default_of_run if spec.run else entry.default)
-    labels = {each: each.replace("_", " ") for each in shown.splits}
+    labels = {each: wording.SPLITS.get(each, each.replace("_", " ")) for each in shown.splits}
     chooser = components.chooser(f"{spec.parameter}={default}", labels, shown.by, "Split by")
     return html.Div([html.Span("by", className="small"), chooser], className="chooser")
 

@@ -23,6 +23,16 @@ WORDS: Final = {
 """Names that underscores do not explain."""
 
 
+SPLITS: Final = {
+    "law": "size law",
+    "hazard": "age of the attempt",
+    "reference": "published clusters",
+    "order": "order of loss",
+    "delay": "jobs that waited",
+}
+"""What an answer can be split by, where its name does not explain it."""
+
+
 def in_words(name: str) -> str:
     """A name, or a sentence with names, as people read it.
 

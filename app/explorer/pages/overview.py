@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 RECENT = 200
 """Interruptions that the page lists."""
 
+COSTLIEST = "Interruptions that cost most"
+"""The title of the list of interruptions."""
+
 CLASSES = {"infrastructure": "Infrastructure", "all": "All"}
 """What the list of interruptions can show; users' own cancels are many and cost nothing that hardware would change."""
 
@@ -284,7 +287,7 @@ def every_day(window: Window) -> list[str]:
 
 
 def interruptions_table(
-    found: tuple[pl.DataFrame, int], view: View, *, title: str = "Interruptions that cost most", chosen: str = ""
+    found: tuple[pl.DataFrame, int], view: View, *, title: str = COSTLIEST, chosen: str = ""
 ) -> Component:
     """A panel with interruptions as `recent` has them.
 
@@ -379,7 +382,7 @@ SECTIONS = (
     Section("numbers", "Headline numbers", _numbers_of, _cards, height=420),
     Section("account", "Where the GPU-time went", _account_of, _account, height=420, kept=True),
     Section("costs", "What is costing us most", _costs_of, costliest.panel, span=5, height=560, kept=True),
-    Section("interruptions", "Recent interruptions", _recent_of, _recent, span=7, height=560, kept=True),
+    Section("interruptions", COSTLIEST, _recent_of, _recent, span=7, height=560, kept=True),
     Section("trend", "GPU-hours per day", _account_of, _trend, span=8, height=380, kept=True),
     Section(
         "by-day",

@@ -201,7 +201,7 @@ def layout(result: ListedRuns, view: View) -> Component:
                         components.column("run_id", "Run", "run", href="href", flex=3, minWidth=135),
                         components.column("name", "Name", flex=3, minWidth=126),
                         components.column("user", "User", flex=1, minWidth=72),
-                        components.column("state", "State", flex=1, minWidth=134),
+                        components.column("state", "State", flex=3, minWidth=104),
                         components.column("n_gpus", "GPUs", "count", width=70, minWidth=66),
                         components.column("n_attempts", "Attempts", "count", width=82, minWidth=82),
                         components.column("started_at", view.titled("Started"), "time", width=140, minWidth=140),

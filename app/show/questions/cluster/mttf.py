@@ -245,7 +245,8 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: Question) -> Answ
         queries=_QUERIES,
         notes=(
             "Not interrupted by an age (Kaplan-Meier): attempts that already ran enter at their age; what else ends "
-            "one censors it. --format json or csv also has the curves, and the cumulative incidence by cause.",
+            "one censors it. `trackside show mttf --by hazard --format json` also has the curves, and the cumulative "
+            "incidence by cause.",
         ),
         worth_showing=(pl.col("curve") == "summary") & (pl.col("n_attempts") > 0),
         drawn=pl.col("curve") != "summary",
