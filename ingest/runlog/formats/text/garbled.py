@@ -1,10 +1,14 @@
-"""Lines of steps whose number is garbled but possible: 30000 between 299 and 301.
+"""Lines of steps whose number or time is garbled but possible: 30000 between 299 and 301, or 18:00 between two of 8:00.
 
 Read as it is, such a line is a restart, and the steps since then are lost. It is garbled if the lines of its writer
 around it contradict it. Without it they go on evenly, with room for just the one step that it stands for; its number
 is not between theirs; no process starts between them; and between them lies no more time than `MOST_INTERVALS` usual
 intervals, in which no process can have ended and another one begun twice. All of this has to hold, so a run that
 resumes at any step, even for a single one, is never taken for it.
+
+A time is garbled if the number of its step lies between those of the lines around it, but the time is more than so
+many intervals outside of theirs. Lines that a collector mixed up have their numbers elsewhere, too, and a clock that
+was set stays so.
 
 A progress bar is garbled if its step is not between those of the bars around it although its time goes on from theirs:
 the bar of another process begins at 0 seconds.
@@ -61,7 +65,7 @@ class GarbledSteps:
         self._n_starts += int(records["kind"].is_in(self.form.starting).sum())
         every = steps if self._before is None else pl.concat([self._before, steps])
         self._before = every.group_by(_WRITER, maintain_order=True).tail(2 * _REACH).select(_COLUMNS)
-        if (every["step"].diff() <= 0).any():
+        if (every["step"].diff() <= 0).any() or (every["at"].diff() < 0).any():
             self._found.append(_garbled(every))
         self._take_bars(records)
 
@@ -75,20 +79,22 @@ class GarbledSteps:
 
     @property
     def found(self) -> pl.DataFrame:
-        """The lines (`line`, `part`), with their `step` and the steps `before` and `behind` them."""
-        nothing = pl.DataFrame(schema={"line": pl.Int64, "part": pl.Int32} | dict.fromkeys(_NUMBERS, pl.Float64))
-        return pl.concat([nothing, *self._found]).unique(("line", "part"), maintain_order=True)
+        """The lines: `line`, `part`, `raw` (what each says) and `what` is garbled."""
+        return pl.concat([pl.DataFrame(schema=_FOUND), *self._found]).unique(("line", "part"), maintain_order=True)
 
     def refused(self) -> list[RefusedLine]:
         """Each line with the reason."""
-        reason = f"damaged line of {self.form.title} (step): the lines around it contradict its number"
-        return [
-            RefusedLine(row["line"], reason, "step {step:.0f} between {before:.0f} and {behind:.0f}".format(**row))
-            for row in self.found.iter_rows(named=True)
-        ]
+        reason = f"damaged line of {self.form.title} (step): the lines around it contradict its "
+        rows = self.found.select("line", "what", "raw").iter_rows()
+        return [RefusedLine(line, reason + what, raw) for line, what, raw in rows]
 
 
-_NUMBERS: Final = ("step", "before", "behind")
+_FOUND: Final = {"line": pl.Int64, "part": pl.Int32, "what": pl.String, "raw": pl.String}
+
+
+def _number_between() -> dict[str, pl.Expr]:
+    numbers = (pl.col(name).cast(pl.Int64) for name in ("step", "step-1", "step+1"))
+    return {"what": pl.lit("number"), "raw": pl.format("step {} between {} and {}", *numbers)}
 
 
 def _garbled(steps: pl.DataFrame) -> pl.DataFrame:
@@ -102,15 +108,22 @@ def _garbled(steps: pl.DataFrame) -> pl.DataFrame:
     step, before, behind = pl.col("step"), pl.col("step-1"), pl.col("step+1")
     intervals = before - pl.col("step-2"), pl.col("step+2") - behind
     has_room_for_one = pl.any_horizontal((each > 0) & (behind - before == 2 * each) for each in intervals)
-    usual = pl.min_horizontal(pl.col("at-1") - pl.col("at-2"), pl.col("at+2") - pl.col("at+1")) + pl.col("unit")
+    times = pl.col("at-1") - pl.col("at-2"), pl.col("at+2") - pl.col("at+1")
+    usual = pl.min_horizontal(pl.when(each >= 0).then(each) for each in times) + pl.col("unit")
     is_pause = pl.col("at+1") - pl.col("at-1") > MOST_INTERVALS * usual
-    is_garbled = (
-        has_room_for_one
-        & ~step.is_between(before, behind, closed="none")
-        & (pl.col("_starts-1") == pl.col("_starts+1"))
-        & ~is_pause.fill_null(value=False)
+    is_between = step.is_between(before, behind, closed="none")
+    is_number = (
+        has_room_for_one & ~is_between & (pl.col("_starts-1") == pl.col("_starts+1")) & ~is_pause.fill_null(value=False)
     )
-    return lines.filter(is_garbled).select("line", "part", "step", before="step-1", behind="step+1")
+    away = pl.max_horizontal(pl.col("at-1") - pl.col("at"), pl.col("at") - pl.col("at+1"))
+    is_time = is_between & (pl.col("at-1") <= pl.col("at+1")) & (away > MOST_INTERVALS * usual)
+    time = pl.format("step {} at {}", step.cast(pl.Int64), pl.col("at").cast(pl.Datetime("us")).dt.to_string())
+    return pl.concat(
+        [
+            lines.filter(is_number).select("line", "part", **_number_between()),
+            lines.filter(is_time).select("line", "part", what=pl.lit("time"), raw=time),
+        ]
+    )
 
 
 def _garbled_bars(bars: pl.DataFrame) -> pl.DataFrame:
@@ -121,4 +134,4 @@ def _garbled_bars(bars: pl.DataFrame) -> pl.DataFrame:
     before, behind, elapsed = pl.col("step-1"), pl.col("step+1"), pl.col("elapsed_s")
     goes_on = (pl.col("elapsed_s-1") < elapsed) & (elapsed <= pl.col("elapsed_s+1"))
     is_garbled = (before < behind) & ~pl.col("step").is_between(before, behind) & goes_on
-    return lines.filter(is_garbled).select("line", "part", "step", before="step-1", behind="step+1")
+    return lines.filter(is_garbled).select("line", "part", **_number_between())

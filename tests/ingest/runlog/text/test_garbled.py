@@ -1,4 +1,4 @@
-"""Step numbers that are garbled but possible are no restarts; restarts for a single step stay restarts."""
+"""Step numbers and times that are garbled but possible are no restarts; restarts for a single step stay restarts."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ def test_garbled_progress_bar_is_rejected(number: int) -> None:
     assert [step for step, _, _ in steps(log)] == list(range(1, 10))
     assert len(starts(log)) == 1
     assert f"step {number} between 4 and 6" in log.rejects["raw"].to_list()
+
+
+@pytest.mark.parametrize("stamp", ["2026-10-01 18:00:40", "2026-10-01 03:00:40", "1926-10-01 08:00:40"])
+def test_garbled_time_is_rejected(stamp: str) -> None:
+    lines = list(LINES["torchtitan"])
+    lines[4] = lines[4].replace("2026-10-01 08:00:40", stamp)
+    log = parsed("torchtitan", "".join(lines))
+    assert steps(log) == WHOLE["torchtitan"]
+    assert log.rejects["raw"].to_list() == [f"step 5 at {stamp}.000000"]
 
 
 def _log(steps_at: dict[str, int]) -> str:
