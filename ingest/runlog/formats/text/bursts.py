@@ -141,23 +141,25 @@ class Bursts:
 def _bursts(steps: pl.DataFrame) -> pl.DataFrame:
     """The groups of steps that are bursts: `_group`, `_n`, where they begin and end, how they are placed (`_way`)."""
     before = {"_since": "at", "_from": "step", "_started": "_starts"}
-    first = {name: pl.col(name).first() for name in ("at", "step", "_starts", "unit", "_row")}
-    groups = steps.group_by("_group", maintain_order=True).agg(
+    is_same = (pl.col("_group").diff() == 0).fill_null(value=False)
+    together = steps.with_columns(pl.col(name).shift(1).alias(new) for new, name in before.items()).filter(
+        is_same | is_same.shift(-1, fill_value=False)  # most steps are alone, and nothing is to be done
+    )
+    first = {name: pl.col(name).first() for name in ("at", "step", "_starts", "unit", "_row", *before)}
+    groups = together.group_by("_group", maintain_order=True).agg(
         **first,
         _n=pl.len(),
         _until=pl.col("at").last(),
         _to=pl.col("step").last(),
         _has_took=pl.col("_took").is_not_null().all(),
         _tail=(pl.col("step").diff() * pl.col("_took")).sum(),
-        **{f"{name}_last": pl.col(name).last() for name in before.values()},
     )
-    groups = groups.with_columns(pl.col(f"{name}_last").shift(1).alias(new) for new, name in before.items())
     gap = pl.col("at") - pl.col("_since")
     least = pl.when(pl.col("unit") < US).then(_GAP_US).otherwise(_COARSE_GAP_US)
     continues = (pl.col("_from") < pl.col("step")) & (pl.col("_started") == pl.col("_starts"))
     is_fine = pl.col("unit") < US
     is_late = pl.when("_has_took").then(pl.col("_tail") * US >= least).otherwise((gap >= least).fill_null(is_fine))
-    is_burst = (pl.col("_n") > 1) & (pl.col("_row") >= 0) & is_late
+    is_burst = (pl.col("_row") >= 0) & is_late
     way = pl.when("_has_took").then(_DURATIONS).when(continues).then(_SHARE).otherwise(_UNKNOWN)
     return groups.filter(is_burst).select("_group", "_n", "_since", "_from", "_until", "_to", _way=way)
 
