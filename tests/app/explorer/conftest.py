@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from selenium.common.exceptions import WebDriverException
 from werkzeug.serving import make_server
 
 from app.config.settings import Config
@@ -86,7 +87,6 @@ def running_chromium() -> Iterator[Browser]:
 @pytest.fixture
 def chromium(running_chromium: Browser) -> Iterator[Browser]:
     """The browser as if it had just been started: nothing remembered, nothing logged, a light desktop."""
-    running_chromium.open("about:blank")
     running_chromium.resize(1280, 900)
     running_chromium.prefer(dark=False)
     running_chromium.console()
@@ -94,6 +94,16 @@ def chromium(running_chromium: Browser) -> Iterator[Browser]:
     yield running_chromium
     if str(running_chromium.run("return location.protocol")).startswith("http"):
         running_chromium.run("localStorage.clear()")
+        leave(running_chromium)
+
+
+def leave(chromium: Browser) -> None:
+    """Go where nothing runs, on the same site: another one has another process, which compiles all scripts again."""
+    origin = str(chromium.run("return location.origin"))
+    try:
+        chromium.open(f"{origin}/assets/scheme.js")
+    except WebDriverException:  # the server of this test has ended
+        chromium.open("about:blank")
 
 
 def open_whole(chromium: Browser, url: str) -> None:
