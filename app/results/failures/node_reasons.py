@@ -9,11 +9,10 @@ import polars as pl
 from ingest.node_reasons import driver
 
 if TYPE_CHECKING:
-    from app.window import Window
-    from queries.warehouse import Reader
+    from app.window import RowSource, Window
 
 
-def last_reasons(source: Reader, window: Window) -> pl.DataFrame:
+def last_reasons(source: RowSource, window: Window) -> pl.DataFrame:
     """Why each node was last out of service within the window: `cluster`, `node`, `last_reason`, `driven_by`.
 
     `driven_by` is kubernetes, slurm, health_check or person, by the words of the reason; null where they name none.

@@ -95,7 +95,7 @@ def as_parquet(text: str) -> bytes:
 
 
 def ingest(warehouse: Path, *files: Path | str, config: Config | None = None, **requested: object) -> list[LoadReport]:
-    wanted = TelemetryRequest(**{"cluster": "c", **requested})  # type: ignore[arg-type]  # fields of Asked
+    wanted = TelemetryRequest(**{"cluster": "c", **requested})  # type: ignore[arg-type]  # fields of TelemetryRequest
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         names = [str(file) for file in files]
         return ingest_files(writer, config or Config(), names, wanted, now=NOW, progress=lambda *_: None)

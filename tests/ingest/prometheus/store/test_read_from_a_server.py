@@ -31,7 +31,7 @@ def settings(url: str, **more: object) -> Config:
 
 def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **requested: object) -> list[LoadReport]:
     with open_writer(warehouse, verb="test", now=now) as writer:
-        return ingest_live(writer, config, TelemetryRequest(**requested), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
+        return ingest_live(writer, config, TelemetryRequest(**requested), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of TelemetryRequest
 
 
 def minutes(path: str, params: dict[str, str]) -> Answer:
