@@ -16,12 +16,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SEARCHED: Final = 1 << 20
+SEARCHED: Final = 1 << 18
 """Bytes at the beginning of a log in which unusual forms are searched."""
 
 _DIFFERENT: Final = 2
@@ -75,18 +76,18 @@ def restamped(chunks: Iterable[bytes]) -> Iterator[bytes]:
     >>> b"".join(restamped([b"20261001_080004 x\n20261001_080005 y\n01.10.2026 8 z"])).splitlines()
     [b'2026-10-01 08:00:04 x', b'2026-10-01 08:00:05 y', b'01.10.2026 8 z']
     """
-    rest, head, taken = iter(chunks), b"", list[bytes]()
+    rest, head = iter(chunks), b""
     while len(head) < SEARCHED and (chunk := next(rest, b"")):
-        taken.append(chunk)
         head += chunk
     forms = _forms(head)
     if not forms:
-        yield from taken
+        yield head
+        del head
         yield from rest
         return
     stamps = _LineStamps(forms)
     open_line = b""
-    for chunk in (*taken, *rest):
+    for chunk in chain([head], rest):
         *lines, open_line = (open_line + chunk).split(b"\n")
         if lines:
             yield b"".join(stamps.usual(line) + b"\n" for line in lines)
