@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from app.explorer.charts.question_figures import bars
-from app.explorer.questions import QUARTER, QuestionSpec, page_of
+from app.explorer.questions import QuestionSpec, page_of
 
 PAGE = page_of(
     "/people",
     "Users and partitions",
     [
         QuestionSpec(
-            "people",
-            by="account",
-            title="Use by account or user",
-            figure=bars("gpu_s", "GPU-hours", scale=3600),
-            days=QUARTER,
+            "people", by="account", title="Use by account or user", figure=bars("gpu_s", "GPU-hours", scale=3600)
         ),
         QuestionSpec("goodput", by="partition", title="Partitions", name="partitions"),
         QuestionSpec("cost", by="account", title="What the time cost, and its energy"),
