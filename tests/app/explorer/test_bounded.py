@@ -27,7 +27,6 @@ YEAR = filters.resolve(Situation(("c",), (ClusterState("c", BEGIN, END, END, 0, 
 HEAVY = {
     "/checkpoints": ("waste", "idle-runs"),
     "/gpu-time": ("waste",),
-    "/people": ("people",),
     "/placement": ("placement", "effect"),
     "/reliability": ("survival",),
 }
