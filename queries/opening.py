@@ -192,24 +192,28 @@ def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:
     return CorruptWarehouseError(corrupt(path, root, first_line(error)))
 
 
-def lacking(error: duckdb.CatalogException, path: Path) -> CorruptWarehouseError | None:
-    """DuckDB's error about a table as one of this package; None where no schema step made such a table."""
+def _missing_table(error: duckdb.CatalogException) -> str | None:
+    """The table that a statement did not find; None unless a schema step made one of that name."""
     found = _LACKS.search(str(error))
     if found is None:
         return None
     made = re.compile(rf"CREATE TABLE (?:\w+\.)?{found[1]}\b", re.IGNORECASE)
-    if not any(made.search(step.sql) for step in schema_steps()):
-        return None
-    return CorruptWarehouseError(f"{path} cannot be read as a warehouse: it has no table {found[1]}.\n{_FROM_BACKUP}")
+    return found[1] if any(made.search(step.sql) for step in schema_steps()) else None
 
 
 @contextlib.contextmanager
 def duckdb_errors(root: Path, path: Path | None = None) -> Iterator[None]:
-    """Turn DuckDB's own errors about files and memory into this package's; programming errors stay what they are."""
+    """Turn DuckDB's errors about files, tables and memory into ours; programming errors stay what they are."""
+    path = path or root / directory.DATABASE
     try:
         yield
     except KINDS as error:
-        raise explained(error, path or root / directory.DATABASE, root) from error
+        raise explained(error, path, root) from error
+    except duckdb.CatalogException as error:
+        table = _missing_table(error)
+        if table is None:
+            raise
+        raise CorruptWarehouseError(corrupt(path, root, f"it has no table {table}.")) from error
     except duckdb.TransactionException as error:  # a commit whose log could not be written, or a mistake of ours
         if any(words in str(error).lower() for words in (*_DISK, "could not write")):
             raise _no_room(root, error) from error

@@ -18,7 +18,7 @@ from queries import check_outcomes, integrity, of_run, recovery, sql_files
 from queries.check_outcomes import CheckOutcome
 from queries.errors import CorruptWarehouseError, QueryError, StoppedError, WriteError
 from queries.memo import Memo
-from queries.opening import KINDS, duckdb_errors, explained, first_line, lacking
+from queries.opening import duckdb_errors, first_line
 from queries.samples.views import sample_view
 
 if TYPE_CHECKING:
@@ -127,18 +127,12 @@ class Connection:
         Raises:
             CorruptWarehouseError: something that the query reads is damaged or missing.
         """
-        try:
-            self._have_samples(sql, params or {})
-            frame: pl.DataFrame = self._connection.execute(sql, params or {}).pl()
-        except duckdb.OutOfMemoryException as error:
-            raise WriteError(f"{self.root}: DuckDB ran out of memory: {first_line(error)}") from error
-        except KINDS as error:
-            raise explained(error, self._path, self.root) from error
-        except duckdb.CatalogException as error:
-            damage = lacking(error, self._path)
-            if damage is None:
-                raise
-            raise damage from error
+        with duckdb_errors(self.root, self._path):
+            try:
+                self._have_samples(sql, params or {})
+                frame: pl.DataFrame = self._connection.execute(sql, params or {}).pl()
+            except duckdb.OutOfMemoryException as error:
+                raise WriteError(f"{self.root}: DuckDB ran out of memory: {first_line(error)}") from error
         return frame
 
     def _have_samples(self, sql: str, params: Params) -> None:

@@ -306,10 +306,18 @@ def test_a_warehouse_without_one_of_its_tables_is_damaged(tmp_path: Path) -> Non
     with duckdb.connect(str(directory.copies(root)[-1])) as copy:
         copy.execute("DROP TABLE interruptions")
     with open_reader(root) as reader:
-        with pytest.raises(CorruptWarehouseError, match=r"has no table interruptions\.\n.*backup"):
+        with pytest.raises(CorruptWarehouseError, match=r"has no table interruptions\.\n.*doctor --repair"):
             reader.frame("SELECT * FROM interruptions")
         with pytest.raises(duckdb.CatalogException):  # a fault of ours stays one
             reader.frame("SELECT * FROM nonsense")
+    with duckdb.connect(str(root / directory.DATABASE)) as database:
+        database.execute("DROP TABLE gpu_time")
+    with (
+        open_writer(root, verb="test", now=NOW) as writer,
+        pytest.raises(CorruptWarehouseError, match=r"has no table gpu_time\.\n.*doctor --repair"),
+        writer.transaction(),
+    ):
+        writer.delete("gpu_time", pl.DataFrame({"cluster": ["alice"]}))
 
 
 @pytest.mark.slow
