@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Reader
 
-RECENT = 200
+LISTED = 200
 """Interruptions that the page lists."""
 
 COSTLIEST = "Interruptions that cost most"
@@ -97,17 +97,17 @@ def interruption_counts(source: Reader, window: Window) -> pl.DataFrame:
     return source.query("interruption_counts", **window.parameters)
 
 
-def recent(source: Reader, window: Window, of_class: str, node: str = "", cause: str = "") -> tuple[pl.DataFrame, int]:
+def by_cost(source: Reader, window: Window, of_class: str, node: str = "", cause: str = "") -> tuple[pl.DataFrame, int]:
     """The interruptions that cost most, those by infrastructure first, then the newest; and how many there are.
 
     Returns:
-        The first `RECENT` of `interruption_costs`, with `cost_gpu_h`; and how many there are.
+        The first `LISTED` of `interruption_costs`, with `cost_gpu_h`; and how many there are.
     """
     events = interruption_costs(source, window, "" if of_class == "all" else of_class)
     for column, value in (("node", node), ("cause", cause)):
         events = events.filter(pl.col(column) == value) if value else events
     order = [pl.col("class") != "infrastructure", -pl.col("cost_gpu_s"), -pl.col("ended_at").dt.epoch("us")]
-    shown = events.sort(order, nulls_last=True, maintain_order=True).head(RECENT)
+    shown = events.sort(order, nulls_last=True, maintain_order=True).head(LISTED)
     return shown.with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600), events.height
 
 
@@ -289,7 +289,7 @@ def every_day(window: Window) -> list[str]:
 def interruptions_table(
     found: tuple[pl.DataFrame, int], view: View, *, title: str = COSTLIEST, chosen: str = ""
 ) -> Component:
-    """A panel with interruptions as `recent` has them.
+    """A panel with interruptions as `by_cost` has them.
 
     Args:
         found: the first of them, and how many there are.
@@ -329,17 +329,17 @@ def interruptions_table(
                 components.column("n_gpus", "GPUs", "count", width=72, minWidth=72),
                 components.column("ended_at", view.titled("Ended"), "time", width=138, minWidth=138),
             ],
-            name="recent",
+            name="costliest",
             height=min(620, 60 + 34 * events.height),
             zone=view.zone,
             empty="Infrastructure interrupted nothing." if what else "None.",
         ),
         note=note if count else None,
-        right=components.export_button("recent"),
+        right=components.export_button("costliest"),
     )
 
 
-def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
+def _interruptions(found: tuple[pl.DataFrame, int], view: View) -> Component:
     return interruptions_table(found, view, chosen=view.get("class", "infrastructure"))
 
 
@@ -373,16 +373,16 @@ def _costs_of(data: PageData, view: View) -> pl.DataFrame:
     )
 
 
-def _recent_of(data: PageData, view: View) -> tuple[pl.DataFrame, int]:
+def _interruptions_of(data: PageData, view: View) -> tuple[pl.DataFrame, int]:
     of_class = view.get("class", "infrastructure")
-    return data.answers.ask(recent, view.window, of_class, view.get("node"), view.get("cause"))
+    return data.answers.ask(by_cost, view.window, of_class, view.get("node"), view.get("cause"))
 
 
 SECTIONS = (
     Section("numbers", "Headline numbers", _numbers_of, _cards, height=420),
     Section("account", "Where the GPU-time went", _account_of, _account, height=420, kept=True),
     Section("costs", "What is costing us most", _costs_of, costliest.panel, span=5, height=560, kept=True),
-    Section("interruptions", COSTLIEST, _recent_of, _recent, span=7, height=560, kept=True),
+    Section("interruptions", COSTLIEST, _interruptions_of, _interruptions, span=7, height=560, kept=True),
     Section("trend", "GPU-hours per day", _account_of, _trend, span=8, height=380, kept=True),
     Section(
         "by-day",

@@ -246,7 +246,7 @@ def _change(row: dict[str, Any]) -> str:
 
 
 def _interruptions(data: PageData, view: View) -> tuple[pl.DataFrame, int]:
-    return data.answers.ask(overview.recent, last_days(view)[0], "all")
+    return data.answers.ask(overview.by_cost, last_days(view)[0], "all")
 
 
 QUESTIONS = (QuestionSpec("health", by="incident", title="Incidents of the period, the newest first"),)

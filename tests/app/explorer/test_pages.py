@@ -226,27 +226,27 @@ def test_definition_of_costs_on_the_page_is_as_counted(explorer: Explorer, by: s
     assert f"could have trained and did not: {'; '.join(found)}." in output
 
 
-def test_recent_interruption_shows_its_cost_or_none_if_unseen(
+def test_listed_interruption_shows_its_cost_or_none_if_unseen(
     explorer: Explorer, warehouse: Path, window: Window
 ) -> None:
-    rows = table(page(explorer, "/", "?class=all")[2], "recent")
+    rows = table(page(explorer, "/", "?class=all")[2], "costliest")
     with open_reader(warehouse) as reader:
         events = interruption_costs(reader, window)
-    assert len(rows) == overview.RECENT < events.height
+    assert len(rows) == overview.LISTED < events.height
     assert any(row["cost_gpu_h"] is not None for row in rows)
     expected = set(events.select("run_id", pl.col("cost_gpu_s") / 3600).rows())
     assert {(row["run_id"], row["cost_gpu_h"]) for row in rows} <= expected
 
 
 def test_interruptions_by_infrastructure_come_first_by_cost(explorer: Explorer) -> None:
-    every = table(page(explorer, "/", "?class=all")[2], "recent")
+    every = table(page(explorer, "/", "?class=all")[2], "costliest")
     infrastructure = [row for row in every if row["why"] == "node fail" or row["why"].startswith("infrastructure")]
     assert 0 < len(infrastructure) < len(every)
     assert every[: len(infrastructure)] == infrastructure
     costs = [row["cost_gpu_h"] for row in infrastructure if row["cost_gpu_h"] is not None]
     assert costs == sorted(costs, reverse=True)
     assert [row["cost_gpu_h"] for row in infrastructure[: len(costs)]] == costs
-    alone = table(page(explorer, "/", "")[2], "recent")
+    alone = table(page(explorer, "/", "")[2], "costliest")
     assert "node fail" in {row["why"] for row in alone}  # the class is that of all
     assert [row["run_id"] for row in alone] == [row["run_id"] for row in infrastructure]
 
@@ -304,9 +304,9 @@ def test_costs_can_be_split_by_everything_offered(explorer: Explorer) -> None:
 
 
 def test_interruptions_can_be_narrowed_to_a_node(explorer: Explorer) -> None:
-    everything = table(page(explorer, "/", "")[2], "recent")
+    everything = table(page(explorer, "/", "")[2], "costliest")
     node = next(row["node"] for row in everything if row["node"])
-    one = table(page(explorer, "/", f"?node={node}")[2], "recent")
+    one = table(page(explorer, "/", f"?node={node}")[2], "costliest")
     assert {row["node"] for row in one} == {node}
 
 

@@ -335,7 +335,7 @@ def of_quiet(quiet: Path) -> list[Sample]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [("headlines.stored_rows", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
+    [("headlines.stored_or", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
      ("exporter.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
      ("exporter.windows", "all its numbers", OverflowError)],
 )  # fmt: skip

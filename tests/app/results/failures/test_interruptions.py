@@ -150,7 +150,7 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     root, node = het
     window = whole(root)
     with open_reader(root) as reader:
-        listed, _ = overview.recent(reader, window, "infrastructure")
+        listed, _ = overview.by_cost(reader, window, "infrastructure")
         counts = overview.interruption_counts(reader, window)
         costs = interruption_costs(reader, window)
         rates = failure_rate_rows(reader, window)
