@@ -8,7 +8,7 @@ import polars as pl
 
 from app.results.failures.interruptions import SECOND_ORDER, second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
-from app.results.stored import stored_or
+from app.results.stored import stored_or, stored_rows
 from app.show.answer import Answer, Brief, Question
 from app.show.questions.cluster.goodput import NO_TIME, capacity_notes
 from app.show.questions.runs.interruptions import second_order_notes
@@ -39,11 +39,12 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     subject = "cluster" if by_what else dimension
     rows = lost_rows(source, window, subject)
     guess = stored_or(lost_imputed_rows, source, window, ("lost_imputed",)).row(0, named=True)
+    stored = stored_rows(source, window, SECOND_ORDER)
     notes = (
         *_straggling(rows),
         *_waited(source, window),
         _imputed(guess),
-        *second_order_notes(stored_or(second_order_rows, source, window, SECOND_ORDER)),
+        *second_order_notes(second_order_rows(source, window) if stored is None else stored),
         *capacity_notes(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}
@@ -59,7 +60,11 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         ranked=("category", "gpu_hours", "share", "cause", *_OF_SUBJECT),
         brief=_brief(rows, shown, why),
         metrics=("lost_imputed", "second_order_share"),
-        queries=("ledger_sums", "interruptions", "nodes_by_accounting"),
+        queries=(
+            "ledger_sums",
+            "interruptions" if stored is None else "stored_cluster_metrics",
+            "nodes_by_accounting",
+        ),
         notes=notes,
         parameters={"dimension": subject},
         parts={
