@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ingest.runlog.binary import Record
+    from ingest.runlog.translation import Findings
 
 
 class RecordLog(ABC):
@@ -36,8 +37,8 @@ class RecordLog(ABC):
         self._pending: list[bytes | Point] = []
         self._begun = False
 
-    def lines(self, records: Iterable[Record | Damage]) -> Iterator[bytes]:
-        """The lines of the run log.
+    def lines(self, records: Iterable[Record | Damage], findings: Findings) -> Iterator[bytes]:
+        """The lines of the run log; rows that repeat a step are counted in `findings`.
 
         Raises:
             InputError: the file has nothing that a run could begin with.
@@ -48,6 +49,7 @@ class RecordLog(ABC):
                 yield from self._passed_on()
         self._end()
         yield from self._passed_on()
+        findings.n_duplicates += self._steps.n_repeated
         if self._steps.first is None and self._names.unknown():
             yield rejected_names(self._names)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "step_key": (
@@ -95,11 +95,11 @@ MOST_BETWEEN: Final = 10_000
 USUAL: Final = 50
 """Number of intervals that define the usual length of one."""
 
-FEWEST_KNOWN: Final = 5
+FEWEST_KNOWN: Final = 3
 """Intervals from which on it is known how fast steps are."""
 
-SAME_S: Final = 1.0
-"""Two values of a step this close together, or closer than half a step, are of one execution."""
+TOO_FAST: Final = 1000.0
+"""Steps that would be so many times faster than the fastest known one were not executed: the number counts others."""
 
 PAUSE_FACTOR: Final = 10.0
 PAUSE_S: Final = 300.0
@@ -120,6 +120,40 @@ class Point:
     """Whether the steps since the point before were executed; else the numbers have gaps by themselves."""
     is_micro_batch: bool = False
     """Whether it is of a micro-batch: the first one that has the number of a step ended that."""
+
+    def complete(self, row: Point) -> bool:
+        """Take the values of the next row, if that has others of the same step; return whether they were taken."""
+        if (self.step, self.between) != (row.step, row.between) or row.is_micro_batch:
+            return False
+        ours, others = self.values(), row.values()
+        if not ours or not others or ours.keys() & others.keys():
+            return False
+        for name, value in others.items():
+            setattr(self, name, value)
+        return True
+
+    def values(self) -> dict[str, float]:
+        """The known values by their names."""
+        logged = {
+            "loss": self.loss,
+            "step_time": self.step_time,
+            "tokens": self.tokens,
+            "total_tokens": self.total_tokens,
+        }
+        return {name: value for name, value in logged.items() if value is not None}
+
+
+def joined(points: Iterable[Point]) -> Iterator[Point]:
+    """Points of which those that log other values of one step, row after row, are one, at the time of the first."""
+    last = None
+    for each in points:
+        if last is not None and last.complete(each):
+            continue
+        if last is not None:
+            yield last
+        last = each
+    if last is not None:
+        yield last
 
 
 class Names:
@@ -220,12 +254,15 @@ class ProcessSteps:
     Attributes:
         tokens: of each step, where no name records them.
         first: when the first step began, in seconds since 1970.
+        n_repeated: points whose step another writer, or another row, had logged.
     """
 
     tokens: float | None = None
     first: float | None = None
+    n_repeated: int = 0
     _before: Point | None = None
-    _recent: dict[int, float] = field(default_factory=dict)
+    _doubts: bool = False
+    _logged: dict[int, float] = field(default_factory=dict)
     _intervals: deque[float] = field(default_factory=lambda: deque(maxlen=USUAL))
 
     def of(self, point: Point) -> Iterator[bytes]:
@@ -236,9 +273,11 @@ class ProcessSteps:
         if point.is_micro_batch and self._before is not None and self._before.step == point.step:
             return
         if self._is_repeated(point):
+            self.n_repeated += 1
             return
         before, self._before = self._before, point
         follows = before is not None and before.step < point.step and before.t <= point.t
+        self._note(point, follows=follows)
         if before is None or not follows:
             yield from self._lines(point, 1, point.step_time, None, self._tokens(point, None, 1))
             return
@@ -246,21 +285,28 @@ class ProcessSteps:
         n = point.step - before.step if point.between and self._may_be(point.step - before.step, gap) else 1
         yield from self._lines(point, n, self._length(point, gap, n), before.t, self._tokens(point, before, n))
 
+    def _fastest(self) -> float:
+        """The fastest of the usual steps; 0 while it is not known."""
+        return min(self._intervals) if len(self._intervals) >= FEWEST_KNOWN else 0.0
+
     def _may_be(self, n: int, gap: float) -> bool:
-        """Whether `n` steps may have been executed in `gap` seconds: not in far less time than the fastest ones."""
-        is_known = len(self._intervals) >= FEWEST_KNOWN
-        return n <= MOST_BETWEEN and not (is_known and gap / n < min(self._intervals) / PAUSE_FACTOR)
+        """Whether `n` steps may have been executed in `gap` seconds; steps that go on as fast as before may."""
+        self._doubts = not self._doubts and gap / n * TOO_FAST < self._fastest()
+        return n <= MOST_BETWEEN and not self._doubts
 
     def _is_repeated(self, point: Point) -> bool:
-        """Whether its step was logged a moment ago. One that is executed again ends a step later at the earliest."""
-        logged = self._recent.get(point.step)
-        self._recent[point.step] = point.t
-        if len(self._recent) > USUAL:
-            del self._recent[next(iter(self._recent))]
-        if logged is None:
-            return False
-        usual = median(self._intervals) if self._intervals else 0.0
-        return abs(point.t - logged) <= max(SAME_S, usual / 2)
+        """Whether its step was logged less than half a step ago: one that is executed again ends a step later."""
+        logged = self._logged.get(point.step)
+        return logged is not None and abs(point.t - logged) < self._fastest() / 2
+
+    def _note(self, point: Point, *, follows: bool) -> None:
+        """Keep when a step was logged; where the number goes back, those from there on are executed again."""
+        if not follows:
+            self._doubts = False
+            self._logged.clear()
+        self._logged[point.step] = point.t
+        if len(self._logged) > USUAL:
+            del self._logged[next(iter(self._logged))]
 
     def _length(self, point: Point, gap: float, n: int) -> float | None:
         """Seconds of each of the `n` steps of an interval."""

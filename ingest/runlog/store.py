@@ -103,9 +103,9 @@ def ingest_files(
         return ReadLog(log, own_cuts, from_file(source.name), source.digest())
 
     def read_live(name: str) -> ReadLog:
-        digest = hashlib.sha256()
-        chunks = _counted(live.read_run(server_of_environment(), name, request), digest)
-        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, findings=Findings())
+        digest, findings = hashlib.sha256(), Findings()
+        chunks = _counted(live.read_run(server_of_environment(), name, request, findings), digest)
+        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, findings=findings)
         return ReadLog(log, CutLines(()), from_file(name), digest.hexdigest())
 
     def is_selected(path: str, name: str) -> bool:

@@ -22,7 +22,7 @@ from ingest.errors import InputError
 from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.formats.csv_rows import csv_rows
-from ingest.runlog.series import Names, Point, ProcessSteps, as_number, encode, point, tokens_of_step
+from ingest.runlog.series import Names, Point, ProcessSteps, as_number, encode, joined, point, tokens_of_step
 from ingest.runlog.translation import Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
@@ -56,13 +56,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> It
     """
     names, steps, begun = Names(request.facts), ProcessSteps(tokens_of_step(request.facts)), False
     n_averaged = 0
-    for number, row in _rows(chunks, findings):
-        logged = _point(row, names)
-        if logged is None:
-            reason = _missing(row, names)
-            if reason:
-                findings.refused.append(RefusedLine(number, reason, str(row)[:RAW_LIMIT]))
-            continue
+    for logged in joined(_points(_rows(chunks, findings), names, findings)):
         lines = list(steps.of(logged))
         n_averaged += len(lines) if len(lines) > 1 else 0
         if not begun:
@@ -75,6 +69,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> It
             "no value in it is known to be one of a training step; name the column of one: --set loss_key=NAME\n"
             f"Its columns: {values}"
         )
+    findings.n_duplicates += steps.n_repeated
     if n_averaged:
         findings.warnings.append(LoadWarning("steps_averaged", n_averaged))
 
@@ -94,6 +89,15 @@ def _missing(row: Mapping[str, object], names: Names) -> str:
         return "the row has no time"
     needs_number = row.keys() >= _OF_TENSORBOARD - {"Step"} or names.chosen(row)
     return "the row has no number of a step" if needs_number and _step(row) is None else ""
+
+
+def _points(rows: Iterable[tuple[int, Mapping[str, object]]], names: Names, findings: Findings) -> Iterator[Point]:
+    for number, row in rows:
+        logged = _point(row, names)
+        if logged is not None:
+            yield logged
+        elif reason := _missing(row, names):
+            findings.refused.append(RefusedLine(number, reason, str(row)[:RAW_LIMIT]))
 
 
 def _point(row: Mapping[str, object], names: Names) -> Point | None:

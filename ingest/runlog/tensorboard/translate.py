@@ -45,13 +45,13 @@ def is_event_file(head: bytes) -> bool:
     return length is not None and head[HEAD : HEAD + 1] == b"\x09"  # wall_time comes first
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The lines of a run log.
 
     Raises:
         InputError: there is no event in it.
     """
-    return _EventLog(request.file, request.facts).lines(records(chunks))
+    return _EventLog(request.file, request.facts).lines(records(chunks), findings)
 
 
 class _EventLog(RecordLog):

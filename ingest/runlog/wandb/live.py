@@ -21,7 +21,7 @@ from ingest.runlog.wandb.translate import WandbLog
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ingest.runlog.translation import LogRequest
+    from ingest.runlog.translation import Findings, LogRequest
     from ingest.runlog.wandb.api import WandbApi
 
 PREFIX: Final = "wandb:"
@@ -60,8 +60,8 @@ def runs_of(server: WandbApi, name: str) -> list[str]:
     return [name] if run is not None else [f"{PREFIX}{entity}/{project}/{one}" for one in server.runs(entity, project)]
 
 
-def read_run(server: WandbApi, name: str, request: LogRequest) -> Iterator[bytes]:
-    """A run of the server as chunks of a run log.
+def read_run(server: WandbApi, name: str, request: LogRequest, findings: Findings) -> Iterator[bytes]:
+    """A run of the server as chunks of a run log; `findings` are complete at its end.
 
     Raises:
         ServerDownError: the server cannot be reached.
@@ -71,7 +71,7 @@ def read_run(server: WandbApi, name: str, request: LogRequest) -> Iterator[bytes
     recorded = server.run(entity, project, str(run))
     log = _LiveLog(name, request.facts, recorded, server.metadata(entity, project, str(run)))
     rows = server.history(entity, project, str(run), log.last_step)
-    return log.lines(Record(number, number, row) for number, row in enumerate(rows))
+    return log.lines((Record(number, number, row) for number, row in enumerate(rows)), findings)
 
 
 class _LiveLog(WandbLog):
@@ -96,6 +96,7 @@ class _LiveLog(WandbLog):
             self._row(row)
 
     def _end(self) -> None:
+        self._put_open()
         moment = self._last or self._message.start
         if self._state and self._state != "running" and moment is not None:
             event = {"type": "event", "kind": "exit", "begin": moment, "detail": f"state {self._state} at W&B"}

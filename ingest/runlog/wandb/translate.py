@@ -27,19 +27,20 @@ from ingest.runlog.wandb.framing import records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ingest.runlog.series import Point
     from ingest.runlog.translation import Findings, LogRequest
 
 _GPU: Final = ("gpu", "memoryAllocated", "powerWatts", "temp")
 """Samples of a GPU of which the mean is kept: `gpu.0.gpu`, ..."""
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, _: Findings) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> Iterator[bytes]:
     """The lines of a run log; a `wandb-metadata.json` in `files` beside it is read, too (W&B before 0.28).
 
     Raises:
         InputError: the version of the file is unknown.
     """
-    return WandbLog(request.file, request.facts).lines(records(chunks, request.file))
+    return WandbLog(request.file, request.facts).lines(records(chunks, request.file), findings)
 
 
 _DRAWN: Final = "infrastructure/"
@@ -64,6 +65,7 @@ class WandbLog(RecordLog):
         self._system: dict[str, tuple[int, float]] = {}
         self._exit: int | None = None
         self._is_drawn = False
+        self._open: Point | None = None
         self._kinds: dict[int, Callable[[bytes], None]] = {
             messages.HISTORY: self._history,
             messages.CONFIG: self._config,
@@ -84,6 +86,7 @@ class WandbLog(RecordLog):
         return tokens_of_step({**self._facts, **recorded(self._message.config)})
 
     def _end(self) -> None:
+        self._put_open()
         if self._system:
             means = {name: round(total / n, 3) for name, (n, total) in sorted(self._system.items())}
             self._event("system_metrics", msgspec.json.encode(means).decode())
@@ -135,8 +138,15 @@ class WandbLog(RecordLog):
         self._at(moment)
         self._is_drawn = self._is_drawn or any(name.startswith(_DRAWN) for name in row)
         logged = point(self._names.chosen(row), None if step is None else round(step), moment)
-        if logged is not None:
-            self._pending.append(logged)
+        if logged is None or (self._open is not None and self._open.complete(logged)):
+            return
+        self._put_open()
+        self._open = logged
+
+    def _put_open(self) -> None:
+        if self._open is not None:
+            self._pending.append(self._open)
+        self._open = None
 
     def _at(self, moment: float) -> None:
         self._last = max(self._last or moment, moment)

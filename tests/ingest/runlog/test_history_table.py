@@ -54,6 +54,21 @@ def test_a_history_of_wandb_has_steps_losses_and_times(text: str) -> None:
     assert [each.record() for each in parsed.warnings] == [{"code": "steps_averaged", "count": 40, "detail": ""}]
 
 
+def test_rows_with_other_values_of_one_step_are_one_step() -> None:
+    """A row that repeats a value is a duplicate, one that completes a step is read."""
+    rows = [
+        {"_step": 0, "_timestamp": BEGIN + 4 * step + late, "trainer/global_step": step, name: value}
+        for step in range(5)
+        for late, name, value in ((0, "tokens_seen", 64 * step), (0.02, "loss", 2.5), (0.04, "loss", 9))
+        if late < 0.04 or step == 4
+    ]
+    parsed = read("\n".join(json.dumps(row) for row in rows))
+    assert parsed.frames["steps"].select("step", "loss", "tokens").rows() == [
+        (step, 2.5, 64 if step else None) for step in range(5)
+    ]
+    assert parsed.rows_duplicate == 1
+
+
 def test_a_scalar_of_tensorboard_has_steps_and_times() -> None:
     text = "Wall time,Step,Value\n" + "".join(f"{BEGIN + 2 * n},{n},{3 - n / 10}\n" for n in range(5))
     assert steps(read(text)) == [(0, 0.0, None), *((n, 2.0 * (n - 1), 2.0) for n in range(1, 5))]

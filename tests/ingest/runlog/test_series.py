@@ -65,6 +65,27 @@ def test_more_steps_than_the_time_holds_are_not_invented() -> None:
     assert spans(*regular, Point(5000, T + 20), Point(11, T + 22))[10:] == [(5000, 18, 2), (11, 22, None)]
 
 
+def test_fast_steps_that_are_executed_again_count() -> None:
+    """Epochs of 20 steps of 20 ms that are numbered from 0, and 5 steps of 0.1 s behind a checkpoint."""
+    epochs = [Point(n % 20, T + 0.02 * n) for n in range(1000)]
+    assert len(spans(*epochs)) == 1000
+    again = [Point(step, T + 0.1 * n) for n, step in enumerate((*range(100), *range(95, 100)))]
+    assert len(spans(*again)) == 105
+    slow = [Point(n % 2, T + 60 * min(n, 1) + 0.1 * n) for n in range(20)]
+    assert len(spans(*slow)) == 20
+
+
+def test_steps_that_become_faster_count_between_logged_ones() -> None:
+    slow = [Point(step, T + 12 * step) for step in range(1, 7)]
+    assert len(spans(*slow, *(Point(6 + 100 * n, T + 72 + 100 * n) for n in range(1, 4)))) == 306
+
+
+def test_steps_beyond_doubt_count_where_they_go_on() -> None:
+    """A thousand times as fast is doubted once, not for ever."""
+    slow = [Point(step, T + 100 * step) for step in range(4)]
+    assert len(spans(*slow, *(Point(3 + 100 * n, T + 300 + n) for n in range(1, 4)))) == 4 + 1 + 100 + 100
+
+
 def test_numbers_with_gaps_of_their_own_have_no_steps_between() -> None:
     assert spans(Point(3, T), Point(5, T + 2, between=False)) == [(3, 0, None), (5, 0, 2)]
 
