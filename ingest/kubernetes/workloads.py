@@ -69,7 +69,7 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
         workloads: rows of `workloads`. Where an owner is not among them, the chain ends with the reference to it.
 
     Pods of a group (`gang`) that no such object controls belong to the group. It has a uid only where its object is
-    among the workloads.
+    among the workloads. `execution` is the uid of a controller that is created again for each execution; else empty.
     """
     followed = pl.col("owner_kind").is_in(sorted(KINDS))
     grouped = pl.col("gang").is_not_null() if "gang" in pods.columns else pl.lit(value=False)
@@ -97,7 +97,10 @@ def _with_places_by_order(rows: pl.DataFrame) -> pl.DataFrame:
     """
     order = pl.col("created_at").rank("ordinal").over("cluster", "owner_uid").cast(pl.String)
     replaced = pl.col("owner_kind").is_in([RAY_CLUSTER, INSTANCE]).fill_null(value=False)
-    return rows.sort("name").with_columns(slot=pl.when(replaced).then(order).otherwise("slot"))
+    return rows.sort("name").with_columns(
+        slot=pl.when(replaced).then(order).otherwise("slot"),
+        execution=pl.when(replaced).then("owner_uid").otherwise(pl.lit("")),
+    )
 
 
 def _climbed(rows: pl.DataFrame, above: pl.DataFrame) -> pl.DataFrame:

@@ -30,3 +30,31 @@ def test_pod_made_after_a_failed_one_restarts_its_gang(kind: str) -> None:
         ("COMPLETED", moment(50), moment(90)),
     ]
     assert [row["n_gpus"] for row in attempts] == [16, 16, 24]
+
+
+def worker(cluster: str, name: str, host: int, **values: float) -> Object:
+    return pod(f"{cluster}-{name}", above=owner("RayCluster", cluster), node=f"host-{host}", gpus=8, **values)  # type: ignore[arg-type]  # as `pod` takes them
+
+
+def test_restart_stays_where_a_ray_job_is_tried_again() -> None:
+    """Pods of another cluster have places of their own, and take none of this one."""
+    tried = [workload("RayJob", "j"), workload("RayCluster", "c1", above=owner("RayJob", "j"))]
+    tried += [
+        worker("c1", "a", 0, ended=90),
+        worker("c1", "b", 1, ended=20, exit_code=1),
+        worker("c1", "c", 2, ended=90),
+    ]
+    tried += [worker("c1", "d", 3, created=21, ended=90, exit_code=1)]
+    before, _ = derived(*tried)
+    assert shown(before) == [("FAILED", moment(0.5), moment(20)), ("FAILED", moment(20), moment(90))]
+    again = [workload("RayCluster", "c2", above=owner("RayJob", "j"))]
+    again += [worker("c2", name, host, created=95, ended=120) for host, name in enumerate("abc")]
+    after, _ = derived(*tried, *again)
+    assert shown(after) == [*shown(before), ("COMPLETED", moment(95.5), moment(120))]
+
+
+def test_pod_made_long_after_a_failed_one_takes_no_place() -> None:
+    """A cluster that grows eleven minutes after a failure does not replace the failed worker."""
+    workers = [worker("g", "a", 0, ended=90), worker("g", "b", 1, ended=20, exit_code=1)]
+    attempts, _ = derived(workload("RayCluster", "g"), *workers, worker("g", "c", 2, created=31.5, ended=90))
+    assert [(start, end) for _, start, end in shown(attempts)] == [(moment(0.5), moment(90))]
