@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from app.fleet.scheduler import (
@@ -20,7 +20,7 @@ from app.fleet.scheduler import (
 from app.fleet.task import this_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
     from distributed import Client, LocalCluster
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from app.config.fleet import FleetSettings
     from app.fleet.task import ClusterTask, TaskOutcome
 
+T = TypeVar("T")
+
 _CONNECT_S: Final = 30
 """How long to wait for a scheduler."""
 
 _ANSWER_S: Final = 10
 """How long to wait for its response, and for the connection to close."""
 
-
-_GONE: Final = (OSError, RuntimeError, ValueError, AttributeError)
-"""Errors of a client whose scheduler is gone, or not there again yet; a client that no longer tries has none at all."""
+_GONE: Final = (OSError, RuntimeError)
+"""Errors of a request whose scheduler is gone, or does not respond."""
 
 
 class DaskWorkers:
@@ -56,10 +57,7 @@ class DaskWorkers:
 
     def slots(self) -> int:
         """Threads of the present workers; 0 where the scheduler does not respond."""
-        try:
-            return sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())
-        except _GONE:
-            return 0
+        return sum(self._answer(lambda: self._client.nthreads(callback_timeout=_ANSWER_S), {}).values())
 
     def submit(self, run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask) -> Future[TaskOutcome]:
         """Have a worker run it; one that dies at it is replaced by another, up to four of them."""
@@ -70,11 +68,22 @@ class DaskWorkers:
 
     def begun(self) -> list[tuple[str, str]]:
         """Pairs of cluster and process that began it, in that order; empty where the scheduler does not respond."""
-        try:
-            events = self._client.get_events(self._topic)
-        except _GONE:
-            return []
+        events: Iterable[Any] = self._answer(lambda: self._client.get_events(self._topic), ())
         return [(each["cluster"], each["process"]) for _, each in events]
+
+    def _answer(self, request: Callable[[], T], otherwise: T) -> T:
+        """The scheduler's answer; `otherwise` where it is gone, or not there again yet.
+
+        A client that is not connected fails in more ways: one that has given up has no scheduler to send to.
+        """
+        try:
+            return request()
+        except _GONE:
+            return otherwise
+        except (AttributeError, ValueError):
+            if self._client.status == "running":
+                raise
+            return otherwise
 
 
 def _noted(run: Callable[[ClusterTask], TaskOutcome], task: ClusterTask, topic: str) -> TaskOutcome:

@@ -106,6 +106,8 @@ def test_certificates_are_those_of_the_configuration() -> None:
 class Frozen:
     """A client whose scheduler is stopped: what is not timed would wait for ever."""
 
+    status = "running"
+
     def get_executor(self, **_: object) -> None:
         """None is needed."""
 
@@ -119,6 +121,7 @@ class Frozen:
 class GivenUp(Frozen):
     """A client that no longer tries to reach its scheduler, which is None then."""
 
+    status = "closed"
     scheduler: Any = None
 
     def nthreads(self, *, callback_timeout: float) -> dict[str, int]:
@@ -135,6 +138,13 @@ def test_scheduler_that_is_stopped_has_no_slots(client: type[Frozen]) -> None:
 
 def test_scheduler_that_is_given_up_has_no_record() -> None:
     assert DaskWorkers(cast("Client", GivenUp())).begun() == []
+
+
+def test_mistake_of_a_connected_client_is_raised() -> None:
+    client = GivenUp()
+    client.status = "running"
+    with pytest.raises(AttributeError):
+        DaskWorkers(cast("Client", client)).slots()
 
 
 def test_scheduler_that_is_stopped_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
