@@ -1,6 +1,7 @@
-"""Records that are in a log more than once, or not in the order in which they were written, and have no times.
+"""Records that are in a log more than once, or not in the order in which they were written.
 
-A log whose lines have times needs none of this: lines of one step and time are one, and times give the order.
+Lines with times have their order from these, unless the clock was set back (`LineOrder.is_set_back`); lines without
+times that are mixed up have it from their steps.
 """
 
 from __future__ import annotations
@@ -136,33 +137,39 @@ class LineOrder:
         form: the format that they are of.
         is_timed: some line has a time, so all have their order from these.
         goes_back: some time is before that of a line before it.
-        n_back: steps that are not behind the step before them.
     """
 
     form: TextFormat
     is_timed: bool = False
     goes_back: bool = False
-    n_back: int = 0
     _latest: int | None = None
     _n_steps: int = 0
+    _n_back: int = 0
+    _n_same: int = 0
+    _n_with_time: int = 0
     _n_starting: int = 0
-    _last: float | None = None
+    _last: pl.DataFrame | None = None
     _is_unknown: bool = False
 
     def take(self, records: pl.DataFrame) -> None:
         """Look at records with `at` in the order of the log."""
-        moments = pl.concat([pl.Series([self._latest], dtype=pl.Int64), records["at"]]).drop_nulls()
+        before = self._latest
+        moments = pl.concat([pl.Series([before], dtype=pl.Int64), records["at"]]).drop_nulls()
         if moments.len():
             self.is_timed, self._latest = True, moments[-1]
             self.goes_back = self.goes_back or not moments.is_sorted()
-        steps = records.filter(_is_step(self.form)).select("kind", "step")
+        at = pl.concat([pl.Series([before], dtype=pl.Int64), records["at"]]).forward_fill()[1:]
+        steps = records.with_columns(at).filter(_is_step(self.form)).select("kind", "step", "at")
         repeated = (self.form.lines[kind].repeats for kind in steps["kind"].unique())
         self._is_unknown = self._is_unknown or steps["step"].has_nulls() or any(repeated)
-        numbers = pl.concat([pl.Series([self._last], dtype=pl.Float64), steps["step"]])
+        every = steps if self._last is None else pl.concat([self._last, steps])
+        move = every["step"].diff()
         self._n_steps += steps.height
-        self.n_back += int((numbers.diff() <= 0).sum())
+        self._n_back += int((move < 0).sum())
+        self._n_same += int((move == 0).sum())
+        self._n_with_time += int(((move < 0) & (every["at"].diff() < 0)).sum())
         self._n_starting += int(records["kind"].is_in(self.form.starting).sum())
-        self._last = numbers[-1]
+        self._last = every[-1:]
 
     @property
     def is_plain(self) -> bool:
@@ -172,9 +179,20 @@ class LineOrder:
     @property
     def is_mixed(self) -> bool:
         """Whether more steps go back than processes started, and often; a redrawn bar does not count."""
-        n_back = self.n_back - self._n_starting
+        n_back = self._n_back + self._n_same - self._n_starting
         is_often = n_back >= FEWEST_BACK and n_back * OFTEN > self._n_steps
         return is_often and not self.is_timed and not self._is_unknown
+
+    def is_set_back(self, by_time: LineOrder) -> bool:
+        """Whether the times go back because a clock was set back (NTP), so that the lines are in order as they are.
+
+        Then no step's number goes back where its time does, and in the order of time more steps go back. Lines that a
+        collector mixed up, and those of several ranks one behind the other, go back in both at once.
+
+        Args:
+            by_time: of the same lines in the order of time.
+        """
+        return not self._n_with_time and self._n_back < by_time._n_back
 
 
 def _is_step(form: TextFormat) -> pl.Expr:

@@ -168,9 +168,7 @@ def _timed(found: FormatScan, request: LogRequest, parts: _Parts) -> Iterator[pl
 
 
 def _in_best_order(parts: _Parts, order: LineOrder) -> _Parts:
-    """Records whose times go back: in the order of time, or of the log if fewer steps go back in that.
-
-    A collector mixes up lines; a clock that is set back (NTP) does not.
+    """Records whose times go back: in the order of time, or of the log if the clock was set back.
 
     Args:
         parts: the records in the order of the log.
@@ -179,7 +177,7 @@ def _in_best_order(parts: _Parts, order: LineOrder) -> _Parts:
     by_time, sorted_ = LineOrder(order.form), InTime(parts)
     for part in sorted_.frames(SLICE):
         by_time.take(part)
-    return parts if order.n_back < by_time.n_back else lambda: sorted_.frames(SLICE)
+    return parts if order.is_set_back(by_time) else lambda: sorted_.frames(SLICE)
 
 
 def _last_lines(records: pl.DataFrame) -> dict[str | None, int]:

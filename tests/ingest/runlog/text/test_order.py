@@ -99,3 +99,17 @@ def test_clock_that_is_set_back_does_not_mix_the_steps() -> None:
     assert sorted(step for step, _, _ in steps(log)) == list(range(1, 14))
     assert len(starts(log)) == 1
     assert "steps_backwards" in codes(log)
+
+
+def _of_rank(rank: int, numbers: range, *, late: int) -> str:
+    ends = {n: 4 * n + late * rank for n in numbers}
+    return "".join(line(n, f"08:{end // 60:02d}:{end % 60:02d}", ms=4000.0 + rank) for n, end in ends.items())
+
+
+@pytest.mark.parametrize("blocks", [[range(1, 41)], [range(1, 21), range(21, 41)]], ids=["files", "blocks"])
+@pytest.mark.parametrize("late", [0, 1])
+def test_ranks_one_behind_the_other_are_one_run(blocks: list[range], late: int) -> None:
+    """`cat rank0.log rank1.log`, and ranks whose output is buffered in blocks, without their names."""
+    log = read("".join(_of_rank(rank, block, late=late) for block in blocks for rank in range(2)))
+    assert [step for step, _, _ in steps(log)] == list(range(1, 41))
+    assert len(starts(log)) == 1
