@@ -1,13 +1,18 @@
 """Lines of steps whose number or time is garbled but possible: 30000 between 299 and 301, or 18:00 between two of 8:00.
 
-Read as it is, such a line is a restart, and the steps since then are lost. It is garbled if the lines of its writer
-around it contradict it. Without it they go on evenly, with room for just the one step that it stands for; its number
-is not between theirs; no process starts between them; and between them lies no more time than `MOST_INTERVALS` usual
-intervals, in which no process can have ended and another one begun twice. All of this has to hold, so a run that
-resumes at any step, even for a single one, is never taken for it.
+Read as it is, such a line is a restart, and the steps since then are lost. It is garbled if the two lines of its writer
+before it and the two behind it contradict it. Without it they go on evenly, with room for just the one step that it
+stands for; its number is not between theirs; and no process starts between them. All of this may be so of a process
+that ended behind a single step, too. So these have to hold as well, or the line is read as it is:
 
-A time is garbled if the number of its step lies between those of the lines around it, but the time is more than so
-many intervals outside of theirs. Lines that a collector mixed up have their numbers elsewhere, too, and a clock that
+- Its time is between theirs, and they are about two usual intervals apart, and less than a minute: two processes do
+  not end, and two begin, in so little time. Where steps take minutes, or are logged every few minutes, no number is
+  taken for a garbled one.
+- Without times, it is ahead of the lines around it. A lower number may be a restart; no process goes on further ahead.
+- No other line has the step for which there is room, at a time between theirs: lines that were mixed up have it.
+
+A time is garbled if the number of its step lies between those of the lines around it, but the time is more than
+`FAR_INTERVALS` usual intervals outside of theirs, and no other line has the step at a time between theirs. A clock that
 was set stays so.
 
 A progress bar is garbled if its step is not between those of the bars around it although its time goes on from theirs:
@@ -26,8 +31,16 @@ from ingest.runlog.translation import RefusedLine
 if TYPE_CHECKING:
     from ingest.runlog.text_format import TextFormat
 
-MOST_INTERVALS: Final = 10
-"""Usual intervals between two lines; more time holds a pause, which may be a restart."""
+US: Final = 1_000_000
+
+MOST_INTERVALS: Final = 3
+"""Usual intervals between the lines around a garbled number: two, and a little. More may hold a restart."""
+
+MOST_US: Final = 60 * US
+"""The longest time between them: a process that loads its libraries and a checkpoint, and its end, take half of it."""
+
+FAR_INTERVALS: Final = 10
+"""Usual intervals by which a garbled time is away from those of the lines around it."""
 
 _REACH: Final = 2
 """Lines before a step, and behind it, that are compared with it."""
@@ -35,14 +48,13 @@ _REACH: Final = 2
 _WRITER: Final = ("kind", "writer")
 _COLUMNS: Final = ("line", "part", *_WRITER, "step", "at", "unit", "_starts")
 
-
 _BAR: Final = (*_WRITER, "total")
 _BAR_COLUMNS: Final = ("line", "part", *_BAR, "step", "elapsed_s")
 
 
 @dataclass
 class GarbledSteps:
-    """Finds the lines of garbled steps, some records at a time.
+    """Finds the lines of garbled steps, some records at a time: `take` looks at all, `compare` at all once more.
 
     Attributes:
         form: the format that they are of.
@@ -79,8 +91,15 @@ class GarbledSteps:
 
     @property
     def found(self) -> pl.DataFrame:
-        """The lines: `line`, `part`, `raw` (what each says) and `what` is garbled."""
+        """The lines: `line`, `part`, `raw` (what each says), `what` is garbled, and which step has room (`_FOUND`)."""
         return pl.concat([pl.DataFrame(schema=_FOUND), *self._found]).unique(("line", "part"), maintain_order=True)
+
+    def compare(self, records: pl.DataFrame) -> None:
+        """Look at records once more: a line is not garbled if another one has the step for which it has room."""
+        steps = records.select(*_WRITER, "at", missing="step")
+        same = self.found.drop_nulls("missing").join(steps, on=(*_WRITER, "missing"), nulls_equal=True)
+        mixed = same.filter(pl.col("since").is_null() | pl.col("at").is_between("since", "until"))
+        self._found = [self.found.join(mixed, on=("line", "part"), how="anti", maintain_order="left")]
 
     def refused(self) -> list[RefusedLine]:
         """Each line with the reason."""
@@ -89,7 +108,21 @@ class GarbledSteps:
         return [RefusedLine(line, reason + what, raw) for line, what, raw in rows]
 
 
-_FOUND: Final = {"line": pl.Int64, "part": pl.Int32, "what": pl.String, "raw": pl.String}
+_FOUND: Final[dict[str, pl.DataType]] = {
+    "line": pl.Int64(),
+    "part": pl.Int32(),
+    "kind": pl.Int16(),
+    "writer": pl.String(),
+    "what": pl.String(),
+    "raw": pl.String(),
+    "missing": pl.Float64(),
+    "since": pl.Int64(),
+    "until": pl.Int64(),
+}
+
+
+def _as_found(lines: pl.DataFrame, **columns: pl.Expr) -> pl.DataFrame:
+    return lines.with_columns(**columns).select(pl.col(name).cast(kind) for name, kind in _FOUND.items())
 
 
 def _number_between() -> dict[str, pl.Expr]:
@@ -98,30 +131,31 @@ def _number_between() -> dict[str, pl.Expr]:
 
 
 def _garbled(steps: pl.DataFrame) -> pl.DataFrame:
-    """The garbled ones among steps (`_COLUMNS`), as `GarbledSteps.found` has them."""
+    """The garbled ones among steps (`_COLUMNS`) with `_REACH` lines on both sides, as `GarbledSteps.found` has them."""
     around = {
         f"{name}{n:+d}": pl.col(name).shift(-n).over(_WRITER)
         for name in ("step", "at", "_starts")
         for n in (-2, -1, 1, 2)
     }
-    lines = steps.with_columns(**around)
+    lines = steps.with_columns(**around).with_columns(since="at-1", until="at+1").drop_nulls(("step-2", "step+2"))
     step, before, behind = pl.col("step"), pl.col("step-1"), pl.col("step+1")
     intervals = before - pl.col("step-2"), pl.col("step+2") - behind
     has_room_for_one = pl.any_horizontal((each > 0) & (behind - before == 2 * each) for each in intervals)
-    times = pl.col("at-1") - pl.col("at-2"), pl.col("at+2") - pl.col("at+1")
+    at, since, until = pl.col("at"), pl.col("since"), pl.col("until")
+    times = since - pl.col("at-2"), pl.col("at+2") - until
     usual = pl.min_horizontal(pl.when(each >= 0).then(each) for each in times) + pl.col("unit")
-    is_pause = pl.col("at+1") - pl.col("at-1") > MOST_INTERVALS * usual
+    is_soon = at.is_between(since, until) & (until - since <= pl.min_horizontal(MOST_INTERVALS * usual, MOST_US))
+    has_no_time = pl.all_horizontal(each.is_null() for each in (at, since, until))
+    is_no_restart = pl.when(has_no_time).then(step > behind).otherwise(is_soon)
     is_between = step.is_between(before, behind, closed="none")
-    is_number = (
-        has_room_for_one & ~is_between & (pl.col("_starts-1") == pl.col("_starts+1")) & ~is_pause.fill_null(value=False)
-    )
-    away = pl.max_horizontal(pl.col("at-1") - pl.col("at"), pl.col("at") - pl.col("at+1"))
-    is_time = is_between & (pl.col("at-1") <= pl.col("at+1")) & (away > MOST_INTERVALS * usual)
-    time = pl.format("step {} at {}", step.cast(pl.Int64), pl.col("at").cast(pl.Datetime("us")).dt.to_string())
+    is_number = has_room_for_one & ~is_between & (pl.col("_starts-1") == pl.col("_starts+1")) & is_no_restart
+    away = pl.max_horizontal(since - at, at - until)
+    is_time = is_between & (since <= until) & (away > FAR_INTERVALS * usual)
+    time = pl.format("step {} at {}", step.cast(pl.Int64), at.cast(pl.Datetime("us")).dt.to_string())
     return pl.concat(
         [
-            lines.filter(is_number).select("line", "part", **_number_between()),
-            lines.filter(is_time).select("line", "part", what=pl.lit("time"), raw=time),
+            _as_found(lines.filter(is_number), missing=(before + behind) / 2, **_number_between()),
+            _as_found(lines.filter(is_time), missing=step, what=pl.lit("time"), raw=time),
         ]
     )
 
@@ -134,4 +168,5 @@ def _garbled_bars(bars: pl.DataFrame) -> pl.DataFrame:
     before, behind, elapsed = pl.col("step-1"), pl.col("step+1"), pl.col("elapsed_s")
     goes_on = (pl.col("elapsed_s-1") < elapsed) & (elapsed <= pl.col("elapsed_s+1"))
     is_garbled = (before < behind) & ~pl.col("step").is_between(before, behind) & goes_on
-    return lines.filter(is_garbled).select("line", "part", **_number_between())
+    nothing = dict.fromkeys(("missing", "since", "until"), pl.lit(None))
+    return _as_found(lines.filter(is_garbled), **nothing, **_number_between())

@@ -138,8 +138,13 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
             order.take(part)
             garbled.take(part)
             last_lines |= _last_lines(part) if len(authors) > 1 else {}
+    if not garbled.found.is_empty():
+        for part in _timed(found, request, parts):
+            garbled.compare(part)
+        parts, order = _without(garbled.found, parts), LineOrder(found.form)
+        for part in _timed(found, request, parts):
+            order.take(part)
     findings.refused += garbled.refused()
-    parts = _without(garbled.found, parts)
     bursts = Bursts(found.form)
     if order.is_plain:
         return _Records(lambda: bursts.spread(_timed(found, request, parts)), order.is_timed, last_lines, bursts)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from ingest.runlog.formats.text import reader
+from ingest.runlog.formats.text.garbled import GarbledSteps
+from ingest.runlog.text_format import builtin
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text.test_mutations import LINES, WHOLE, parsed
 from tests.support.logs.foreign_logs import read, starts, steps
@@ -71,3 +74,65 @@ def test_restart_for_a_step_is_no_garbled_number(restart: dict[str, int]) -> Non
     log = read(_log({"08:00:10": 1, "08:00:12": 2} | restart))
     assert log.rejects.is_empty()
     assert len(starts(log)) == 2
+
+
+def _every(interval_s: int, numbers: dict[int, int]) -> str:
+    """Lines of these numbers at these multiples of the interval."""
+    ends = {n * interval_s: step for n, step in numbers.items()}
+    return _log({f"{8 + at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}": step for at, step in ends.items()})
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "numbers"),
+    [
+        (600, {0: 80, 1: 90, 2: 100, 6: 1, 10: 120, 11: 130}),
+        (300, {0: 80, 1: 90, 2: 100, 5: 90, 8: 120, 9: 130}),
+        (120, {0: 8, 1: 9, 2: 10, 3: 1, 4: 12, 5: 13}),
+        (10, {0: 80, 1: 90, 2: 100, 4: 1, 6: 120, 7: 130}),
+    ],
+)
+def test_restart_between_slow_steps_is_no_garbled_number(interval_s: int, numbers: dict[int, int]) -> None:
+    log = read(_every(interval_s, numbers))
+    assert log.rejects.is_empty()
+    assert len(starts(log)) == 2
+
+
+@pytest.mark.parametrize("name", ["torchtitan", "nanogpt"])
+def test_lines_that_are_mixed_up_are_not_garbled(name: str) -> None:
+    """Two lines are swapped: what stands in place of 3 is no 3, but 3 stands where 7 was."""
+    lines = list(LINES[name])
+    lines[2], lines[6] = lines[6], lines[2]
+    assert parsed(name, "".join(lines)).rejects.is_empty()
+
+
+def test_restart_without_times_is_no_garbled_number() -> None:
+    lines = list(LINES["nanogpt"])
+    lines[4] = lines[1]
+    log = parsed("nanogpt", "".join(lines))
+    assert log.rejects.is_empty()
+    assert len(starts(log)) == 2
+
+
+def test_garbled_numbers_do_not_depend_on_slices() -> None:
+    """The short interval behind the restart is in the next slice."""
+    form = next(form for form in builtin() if form.name == "megatron")
+    steps_at = {"step": [10.0, 20.0, 3.0, 40.0, 50.0, 60.0], "at": [n * 1_000_000 for n in (0, 20, 40, 59, 60, 61)]}
+    kind = pl.lit(form.numbers_of("step")[0], dtype=pl.Int16)
+    place = {"line": pl.int_range(6), "part": pl.lit(0, dtype=pl.Int32)}
+    numbers = dict.fromkeys(("elapsed_s", "total"), pl.lit(None, dtype=pl.Float64))
+    nothing = {"writer": pl.lit(None, dtype=pl.String), **numbers}
+    records = pl.DataFrame(steps_at).with_columns(kind=kind, unit=1_000_000, **place, **nothing)
+    garbled = GarbledSteps(form)
+    for record in records.iter_slices(1):
+        garbled.take(record)
+    assert garbled.found.is_empty()
+
+
+def test_garbled_numbers_do_not_mix_lines_of_a_clock_set_back() -> None:
+    """The numbers are rejected before it is decided which order the lines have."""
+    numbers = {n: n if n % 5 else 900 + n for n in range(1, 35)}
+    stamps = {n: 200 + 4 * n - 20 * (n > 7) for n in numbers}
+    text = "".join(megatron.line(numbers[n], f"08:{at // 60:02d}:{at % 60:02d}", ms=4000.0) for n, at in stamps.items())
+    log = read(text)
+    assert log.rejects.height == 6
+    assert len(starts(log)) == 1
