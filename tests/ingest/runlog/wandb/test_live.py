@@ -88,6 +88,20 @@ def test_a_run_read_again_is_the_same(server: WandbServer, tmp_path: Path) -> No
     assert contents(tmp_path)["steps"].height == once.height + 10
 
 
+def test_rows_with_other_values_of_one_step_are_one_step(server: WandbServer, tmp_path: Path) -> None:
+    """Also where the run is read before the second row of its last step is there."""
+    halves = [
+        {"_step": 2 * step + late, "_timestamp": BEGIN + 2 * step + late / 50, "trainer/global_step": step, name: value}
+        for step in range(1, 6)
+        for late, name, value in ((0, "tokens_per_step", 64), (1, "loss", 2.5))
+    ]
+    for known in (halves[:-1], halves):
+        server.runs["second"] = run_of("second", known, {})
+        load(tmp_path, "wandb:team/llama/second")
+    steps = contents(tmp_path)["steps"].sort("step")
+    assert steps.select("step", "tokens", "loss").rows() == [(step, 64, 2.5) for step in range(1, 6)]
+
+
 def test_a_busy_server_gets_the_request_again(server: WandbServer) -> None:
     server.failures = [(429, {"Retry-After": "3"}), (502, {})]
     pauses: list[float] = []
