@@ -14,7 +14,6 @@ from ingest.delimited.reader import utf_16
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, shorten
 from ingest.files.archive import is_archive
 from ingest.files.input import Input, as_text
-from ingest.runlog.envelopes.stamps import restamped
 from ingest.runlog.formats.registry import marked, may_be_run_log, recognised
 from ingest.runlog.translation import SEARCHED
 
@@ -175,11 +174,13 @@ _NO_TEXT: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 def _has_steps(source: Input, formats: Sequence[TextFormat]) -> bool:
     """Whether MLPerf has a line, or a text format a step, in the beginning of a file: most have one in their head."""
     from ingest.runlog.formats.text.scan import scan  # noqa: PLC0415 - only for folders
+    from ingest.runlog.formats.text.unusual_times import with_usual_times  # noqa: PLC0415 - likewise
     from ingest.runlog.text_format import with_builtin  # noqa: PLC0415 - likewise
 
     forms = with_builtin(formats)
     lines = source.head[: source.head.rfind(b"\n") + 1]
-    if scan(restamped([lines]), source.name, forms)[0].has_steps:
+    if scan(with_usual_times([lines], source.name, forms), source.name, forms)[0].has_steps:
         return True
     text = next(iter(source.with_short_lines()), b"")[:SEARCHED]
-    return text != lines and (marked(text) is not None or scan(restamped([text]), source.name, forms)[0].has_steps)
+    usual = with_usual_times([text], source.name, forms)
+    return text != lines and (marked(text) is not None or scan(usual, source.name, forms)[0].has_steps)

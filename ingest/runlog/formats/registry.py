@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import ingest.runlog.formats as package
 from ingest.delimited.reader import as_utf_8, decoded, utf_16
 from ingest.runlog.envelopes.exported import lines_of_export
-from ingest.runlog.envelopes.stamps import restamped
 from ingest.runlog.envelopes.wrapped import unwrapping
 from ingest.runlog.translation import HEAD, SEARCHED, Findings, LogRequest
 
@@ -176,7 +175,7 @@ def _text(
     """A log of one of the text formats; of any other only the beginning is passed on, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 
-    made = read_text(restamped(_chained(head, rest)), request, findings)
+    made = read_text(_chained(head, rest), request, findings)
     yield from [head] if made is None else made
 
 

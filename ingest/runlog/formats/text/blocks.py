@@ -11,6 +11,7 @@ import polars as pl
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import UnrecognisedInputError
 from ingest.runlog.envelopes.escapes import without_escapes
+from ingest.runlog.envelopes.stamps import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,8 +41,10 @@ STAMP: Final = (
     r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|UTC\b|[+-][0-9]{2}:?[0-9]{2})?"
 )
 """A date, also 20251202 (Primus, glog), and a time: `date`, `time`, `fraction`, `offset`."""
-_LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
+_LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]\x1f]*)"
 """A stamp with which a line begins."""
+_MARKED: Final = "^([^{0}]*){0}([^{0}]*){0}(.*)$".format(MARK.decode())
+"""The usual time of a line, what the file has in its place, and the rest of the line."""
 _ZONE: Final = r"(?:Z|[+-]\d{2}:?\d{2})$"
 """The end of a stamp with a zone."""
 _BAR_AND_MORE: Final = r"(\d+%\|[^|\r]*\| +\d+/\d+ \[[^\]\r]*\])([^\r])"
@@ -52,7 +55,7 @@ def lines_in_blocks(chunks: Iterable[bytes], origin: str, words: list[str]) -> I
     """Lines of a log in blocks: `line` (from 1), `part` (of a line that was written over) and `text`.
 
     Also whether the last of them is the last of the log and has no line end. Where there are `words`, only lines with
-    one of them.
+    one of them. `in_file` is what the file has, if a line has another time there than in its text (`stamps.MARK`).
     """
     first, dense, full = 1, 0, 0
     try:
@@ -60,16 +63,33 @@ def lines_in_blocks(chunks: Iterable[bytes], origin: str, words: list[str]) -> I
             data = without_escapes(block)
             count = _line_ends(data) + (not data.endswith(b"\n"))
             if data.count(b"\r") * OFTEN_DRAWN > count:
-                yield drawn_apart(data, first, words), not data.endswith(b"\n")
+                yield _unmarked(drawn_apart(data, first, words)), not data.endswith(b"\n")
             else:
                 mine = words if not dense else []
                 lines, is_sparse = _numbered(data, first, mine, in_pieces=not full)
                 dense = DENSE if mine and 2 * lines.height > count else max(dense - 1, 0)
                 full = DENSE if mine and not full and not is_sparse else max(full - 1, 0)
-                yield apart(lines), not data.endswith(b"\n")
+                yield _unmarked(apart(lines)), not data.endswith(b"\n")
             first += count
     except UnrecognisedInputError:  # it is blank
         return
+
+
+def _unmarked(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with usual times as text, and with `in_file`, if any is marked."""
+    if not lines["text"].str.contains(MARK.decode(), literal=True).any():
+        return lines
+    time, in_place, rest = (lines["text"].str.extract(f"(?s){_MARKED}", group) for group in (1, 2, 3))
+    return lines.with_columns(text=(time + rest).fill_null(lines["text"]), in_file=in_place + rest)
+
+
+def in_file(records: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Records, or lines, with the texts that the file has in these lines."""
+    if "in_file" not in lines.columns:
+        return records
+    texts = lines.select("line", pl.col("part").cast(records.schema["part"]), text=pl.coalesce("in_file", "text"))
+    own = records.drop("text").join(texts, on=["line", "part"], how="left", maintain_order="left")
+    return own.select(records.columns)
 
 
 def _line_ends(data: bytes | memoryview) -> int:

@@ -36,6 +36,7 @@ from ingest.runlog.formats.text.sessions import TextEvent
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import EPOCH, Stamps, Times
 from ingest.runlog.formats.text.unknown import unknown_text
+from ingest.runlog.formats.text.unusual_times import with_usual_times
 from ingest.runlog.formats.untimed import begin_of_several, guessed_begin
 from ingest.runlog.text_format import with_builtin
 from ingest.runlog.translation import Findings, RefusedLine
@@ -71,7 +72,8 @@ def read_text(
     """
     name = request.file
     sample = Sample()
-    scans = scan(chunks, name, with_builtin(request.formats), sample)
+    formats = with_builtin(request.formats)
+    scans = scan(with_usual_times(chunks, name, formats), name, formats, sample)
     found = scans[0]
     if not found.has_steps:
         if sample.first is None:
@@ -286,13 +288,17 @@ def _unread_time(timeline: Timeline) -> str:
     """What to do about lines that begin with a date of an ambiguous form; empty if the first one does not."""
     line, text = min(timeline.unplaced, default=(0, ""))
     match = re.match(r"\W{0,3}\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b[ T]*[\d:]*(?: ?[AP]M)?", text)
-    return "" if match is None else _AMBIGUOUS.format(line=line, time=match[0].strip())
+    if match is None:
+        return ""
+    lacks_order = re.search(r"\d\d/\d\d/20\d\d \d\d:\d\d:\d\d$", match[0]) is not None
+    return _UNREAD.format(line=line, time=match[0].strip()) + _WITH_SED * lacks_order
 
 
-_AMBIGUOUS: Final = """
+_UNREAD: Final = """
 The time in line {line} is not read: {time}
-Read are times of 24 hours with seconds, behind a date with the year first, or with the name of the month.
-Write them so, if the month is first: sed -E 's|([0-9]{{2}})/([0-9]{{2}})/(20[0-9]{{2}}) |\\3-\\1-\\2 |' FILE"""
+Read are times of 24 hours with seconds, behind a date with the year first, or with the name of the month."""
+_WITH_SED: Final = """
+Write them so, if the month is first: sed -E 's|([0-9]{2})/([0-9]{2})/(20[0-9]{2}) |\\3-\\1-\\2 |' FILE"""
 
 
 def _took(found: FormatScan, request: LogRequest) -> float | None:

@@ -18,7 +18,7 @@ from polars.exceptions import PolarsError
 
 from ingest.plausible import RUN_LOG
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
-from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
+from ingest.runlog.formats.text.blocks import STAMP, any_of, in_file, lines_in_blocks
 from ingest.runlog.formats.text.collected import Collected, own_texts
 from ingest.runlog.formats.text.step_lines import StepLineWriter
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
@@ -105,7 +105,7 @@ class FormatScan:
             kind = self.form.lines[number]
             own = read.filter(pl.col("kind") == number).drop("kind")
             if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
-                self._cut.append(RefusedLine(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
+                self._cut.append(RefusedLine(own["line"][-1], CUT, in_file(own[-1:], own)["text"][0][:RAW_LIMIT]))
                 own = own.head(-1)
             if kind.kind == "step" and own.height:
                 self._steps[number] = own["text"][-1]
@@ -115,7 +115,7 @@ class FormatScan:
             self.stamps.take(every)
             self._records.add(every if self.step_lines is None else self.step_lines.take(every))
         if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
-            self._cut.append(RefusedLine(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
+            self._cut.append(RefusedLine(last[0], CUT, in_file(lines[-1:], lines)["text"][0][:RAW_LIMIT]))
 
     def finish(self) -> None:
         """The log has ended."""
@@ -137,13 +137,14 @@ class FormatScan:
         records = _records(number, kind, lines, us_dates=self.form.us_dates)
         whole = pl.lit(value=True) if not kind.ends else pl.col("text").str.contains(kind.ends)
         absent = [pl.all_horizontal(pl.col(each).is_null() for each in _columns(name)) for name in kind.needs]
-        bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
-        if bad.height:
-            self._damaged.append(_Damaged(kind, bad.with_columns(pl.col("text").str.head(RAW_LIMIT)), last))
-            records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
+        is_bad = records.select(~whole | pl.any_horizontal(pl.lit(value=False), *absent)).to_series()
+        records = records if kind.kind == "facts" else in_file(records, lines)
+        short = pl.col("text").str.head(RAW_LIMIT)
+        if is_bad.any():
+            self._damaged.append(_Damaged(kind, records.filter(is_bad).with_columns(short), last))
+            records = records.filter(~is_bad)
         if kind.kind == "unread":
-            rows = records.select("line", pl.col("text").str.head(RAW_LIMIT)).iter_rows()
-            self._unread += [RefusedLine(line, kind.why, text) for line, text in rows]
+            self._unread += [RefusedLine(line, kind.why, text) for line, text in records.select("line", short).rows()]
             records = records.clear()
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         is_early = self._counts["step"] < _EARLY
@@ -350,10 +351,8 @@ def scan(
     stamp: pl.DataFrame | None = None
     driver: str | None = None
     words: list[str] = []
-    first = True
-    for lines, is_last in lines_in_blocks(chunks, origin, words):
-        stamp, driver = (_first_stamp(lines), _driver(lines)) if first else (stamp, driver)
-        first = False
+    for number, (lines, is_last) in enumerate(lines_in_blocks(chunks, origin, words)):
+        stamp, driver = (stamp, driver) if number else (_first_stamp(lines), _driver(lines))
         scans = _taken(scans, lines, is_last=is_last)
         if sample is not None and not any(one.has_steps for one in scans):
             sample.take(lines)

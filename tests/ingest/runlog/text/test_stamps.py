@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.errors import UntimedError
+from ingest.errors import UntimedError, YearError
 from ingest.runlog.envelopes import stamps
 from ingest.runlog.envelopes.stamps import restamped
+from ingest.runlog.text_format import parse_format
+from tests.ingest.runlog.text.test_megatron import old_line
 from tests.support.logs.foreign_logs import DAY, read, steps
 
 FORMS = {
@@ -50,16 +52,62 @@ def test_line_of_rich_without_a_time_has_the_one_before(size: int) -> None:
 
 def test_name_of_a_run_before_lines_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"20261001_080004 step 1\n20261001_080004 step 2\n"
-    assert b"".join(restamped([text])) == text
+    every = lambda _, forms: forms  # noqa: E731 - all of them
+    assert b"".join(restamped([text], every)) == text
     late = text + text.replace(b"04 ", b"05 ")
     monkeypatch.setattr(stamps, "SEARCHED", len(text))
-    assert b"".join(restamped([text, late])) == text + late
+    assert b"".join(restamped([text, late], every)) == text + late
 
 
-@pytest.mark.parametrize("form", ["%m/%d/%Y %H:%M:%S ", "%m/%d/%Y %I:%M:%S %p ", "%Y-%m-%d %H:%M "])
-def test_ambiguous_time_is_refused_with_advice(form: str) -> None:
-    with pytest.raises(UntimedError, match=r"The time in line 1 is not read: .*\n.*\n.*sed -E"):
+NUMBERS = "1543714304 parameters\n1610612736 tokens per epoch\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NUMBERS + "".join(old_line(n) for n in range(1, 9)),
+        "".join(f"{1790841604 - 4 * n} iter {n}: loss 2.5000, time 4000.00ms, mfu 31.20%\n" for n in range(1, 9)),
+    ],
+    ids=["before steps", "decreasing"],
+)
+def test_large_numbers_before_lines_are_no_times(text: str) -> None:
+    with pytest.raises(UntimedError):
+        read(text)
+
+
+def test_large_numbers_give_no_year() -> None:
+    line = "I1001 08:00:{:02d}.000000 1 trainer.py:905] trainer process   0 step {:8d}] loss=2.4312 aux={{}}\n"
+    with pytest.raises(YearError):
+        read(NUMBERS + "".join(line.format(4 * n, n) for n in range(1, 9)))
+
+
+def test_format_of_ones_own_that_reads_the_number_goes_before() -> None:
+    fields = {"step": r"it (\d+)", "total_tokens": r"^(\d+) tokens"}
+    own = {"name": "own", "line": [{"kind": "step", "starts": r"^\d+ tokens, it \d+", "fields": fields}]}
+    text = "".join(f"{1790841604 + n} tokens, it {n} at 2026-10-01 08:00:{4 * n:02d}\n" for n in range(1, 5))
+    log = read(text, formats=(parse_format(own, origin="here"),))
+    assert [seconds for _, seconds, _ in steps(log)][1:] == [28_804, 28_808, 28_812]
+
+
+def test_rejects_have_the_text_of_the_file() -> None:
+    text = log("%s.250 ")
+    damaged = "1790841630.5 iter 6: loss 2.5000, time soon\n"
+    assert read(text + damaged).rejects["raw"].to_list() == [damaged.strip()]
+
+
+@pytest.mark.parametrize(
+    ("form", "has_sed"),
+    [("%m/%d/%Y %H:%M:%S ", True), ("%m/%d/%Y %I:%M:%S %p ", False), ("%Y-%m-%d %H:%M ", False)],
+)
+def test_ambiguous_time_is_refused_with_advice(form: str, has_sed: bool) -> None:
+    with pytest.raises(UntimedError, match="The time in line 1 is not read: ") as refused:
         read(log(form))
+    assert ("sed -E" in str(refused.value)) == has_sed
+
+
+def test_name_of_a_zone_is_not_left_out() -> None:
+    with pytest.raises(YearError):
+        read(log("%a %b %d %H:%M:%S CEST %Y "))
 
 
 def test_time_in_utc_needs_no_zone() -> None:
