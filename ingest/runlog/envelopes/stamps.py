@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     _Forms = Sequence[re.Pattern[bytes]]
 
-SEARCHED: Final = 1 << 20
+SEARCHED: Final = 1 << 18
 """Bytes at the beginning of a log in which unusual forms are searched."""
 
 MARK: Final = b"\x1f"

@@ -145,7 +145,7 @@ class LineOrder:
     _latest: int | None = None
     _n_steps: int = 0
     _n_back: int = 0
-    _n_same: int = 0
+    _n_again: int = 0
     _n_with_time: int = 0
     _n_starting: int = 0
     _last: pl.DataFrame | None = None
@@ -165,11 +165,17 @@ class LineOrder:
         every = steps if self._last is None else pl.concat([self._last, steps])
         move = every["step"].diff()
         self._n_steps += steps.height
+        later = every["at"].diff()
         self._n_back += int((move < 0).sum())
-        self._n_same += int((move == 0).sum())
-        self._n_with_time += int(((move < 0) & (every["at"].diff() < 0)).sum())
+        self._n_again += int(((move == 0) & later.ne_missing(0)).sum())
+        self._n_with_time += int(((move <= 0) & (later < 0)).sum())
         self._n_starting += int(records["kind"].is_in(self.form.starting).sum())
         self._last = every[-1:]
+
+    @property
+    def n_not_ahead(self) -> int:
+        """Steps that go back, or come again at another time."""
+        return self._n_back + self._n_again
 
     @property
     def is_plain(self) -> bool:
@@ -179,20 +185,22 @@ class LineOrder:
     @property
     def is_mixed(self) -> bool:
         """Whether more steps go back than processes started, and often; a redrawn bar does not count."""
-        n_back = self._n_back + self._n_same - self._n_starting
+        n_back = self.n_not_ahead - self._n_starting
         is_often = n_back >= FEWEST_BACK and n_back * OFTEN > self._n_steps
         return is_often and not self.is_timed and not self._is_unknown
 
     def is_set_back(self, by_time: LineOrder) -> bool:
         """Whether the times go back because a clock was set back (NTP), so that the lines are in order as they are.
 
-        Then no step's number goes back where its time does, and in the order of time more steps go back. Lines that a
-        collector mixed up, and those of several ranks one behind the other, go back in both at once.
+        Then each step is ahead of the one before it where the time goes back, and in the order of time more steps go
+        back, also if those count that come again at another time. Lines that a collector mixed up, and those of
+        several ranks one behind the other, go back in both at once.
 
         Args:
             by_time: of the same lines in the order of time.
         """
-        return not self._n_with_time and self._n_back < by_time._n_back
+        is_better = self._n_back < by_time._n_back and self.n_not_ahead < by_time.n_not_ahead
+        return is_better and not self._n_with_time
 
 
 def _is_step(form: TextFormat) -> pl.Expr:

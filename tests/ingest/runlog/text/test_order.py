@@ -113,3 +113,16 @@ def test_ranks_one_behind_the_other_are_one_run(blocks: list[range], late: int) 
     log = read("".join(_of_rank(rank, block, late=late) for block in blocks for rank in range(2)))
     assert [step for step, _, _ in steps(log)] == list(range(1, 41))
     assert len(starts(log)) == 1
+
+
+def test_restart_whose_lines_are_mixed_up_stays() -> None:
+    """No number goes back in the order of the lines, since 2 of the first process stands behind 1 of the second."""
+    log = read(line(1, "08:00:04", ms=4000.0) + line(1, "08:00:38", ms=4000.0) + line(2, "08:00:08", ms=4000.0))
+    assert starts(log) == [28_800, 28_834]
+
+
+def test_ranks_that_go_back_one_behind_the_other_are_one_run() -> None:
+    """The second rank's first step is ahead of the first rank's last, and its time before that."""
+    stamps = [(9, "08:00:36"), (8, "08:01:04"), (9, "08:00:37"), (8, "08:01:05")]
+    log = read("".join(line(n, stamp, ms=4000.0) for n, stamp in stamps))
+    assert [step for step, _, _ in steps(log)] == [9, 8]
