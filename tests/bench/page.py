@@ -30,10 +30,10 @@ _PEOPLE: Final = """\
 `python -m tests.bench.visitors WAREHOUSE 50 300` on a year of 256 nodes (325,284 attempts), on two cores that nothing
 else used; each person's browser requests six sections at once:
 
-- 50 people for five minutes: no error in 29,477 requests, p95 0.02 s, 2 ms of CPU each. One person's p95 was 0.01 s on
-  a later visit and 1.5 s on the first one after a publication, for which all is computed (198 ms of CPU each).
-- The server had 566 MiB at the beginning, and 622 to 627 in the second half.
-- A first visit waits longest for allocated time without work, use by user, stalls and interruptions: 1.7 to 1.8 s each.
+- 50 people for five minutes: no error in 29,451 requests, p95 0.02 s, 2 ms of CPU each. One person's p95 was 0.01 s on
+  a later visit and 1.3 s on the first one after a publication, for which all is computed (166 ms of CPU each).
+- The server had 577 MiB at the beginning, and 635 to 641 in the second half.
+- A first visit waits longest for the sections of My jobs and for use by user: 1.3 to 1.6 s each, six at once.
 
 The same on the demo's two months for ten minutes, beside other work on both cores: no error in 55,047 requests, p95
 0.29 s; 516 MiB at the beginning, 591 in the middle and 599 at the end.
