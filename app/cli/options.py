@@ -6,10 +6,10 @@ Nothing heavy is imported here: `trackside --help` reads the parsers of all verb
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
 from app.cli.help.formatting import HelpFormatter
+from app.package_files import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,21 +23,11 @@ if TYPE_CHECKING:
 def modules_of(package: ModuleType) -> dict[str, str]:
     """The public modules of a package and of the folders in it: full names by own names, which are sorted.
 
-    No module is imported, and `pkgutil` would take longer.
-
     >>> from app.cli import verbs
     >>> list(modules_of(verbs).items())[:2]
     [('adjudicate', 'app.cli.verbs.data.adjudicate'), ('backfill', 'app.cli.verbs.serving.backfill')]
     """
-    modules = {}
-    for folder in package.__path__:
-        rooms = [name for name in os.listdir(folder) if not name.startswith("_") and "." not in name]  # noqa: PTH208 - faster
-        for room in ("", *rooms):
-            for file in os.listdir(f"{folder}/{room}"):  # noqa: PTH208 - faster
-                if file.endswith(".py") and not file.startswith("_"):
-                    name = file.removesuffix(".py")
-                    modules[name] = ".".join(filter(None, (package.__name__, room, name)))
-    return dict(sorted(modules.items()))
+    return dict(sorted((name.rpartition(".")[2], f"{package.__name__}.{name}") for name in files_of(package)))
 
 
 def path_of(text: str) -> Path:

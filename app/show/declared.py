@@ -6,9 +6,9 @@ Lists of questions and completion need names, summaries and splits at once; the 
 from __future__ import annotations
 
 import functools
-import os
 from typing import Any, Final, NamedTuple
 
+from app.package_files import files_of
 from app.show import questions as package
 
 LAST: Final = 100
@@ -60,14 +60,7 @@ def module_of(question: str) -> str:
 @functools.cache
 def _files() -> dict[str, str]:
     """The questions' files in the folder and in its rooms, by module."""
-    files = {}
-    for folder in package.__path__:
-        rooms = [room for room in os.listdir(folder) if not room.startswith("_") and "." not in room]  # noqa: PTH208 - faster
-        for room in ("", *rooms):
-            for file in os.listdir(f"{folder}/{room}"):  # noqa: PTH208 - faster
-                if file.endswith(".py") and not file.startswith("_"):
-                    files[".".join(filter(None, (room, file.removesuffix(".py"))))] = f"{folder}/{room}/{file}"
-    return files
+    return files_of(package)
 
 
 def _read(path: str) -> Declared:
