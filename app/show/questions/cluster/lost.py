@@ -8,7 +8,7 @@ import polars as pl
 
 from app.results.failures.interruptions import SECOND_ORDER, second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
-from app.results.stored import stored_or, stored_rows
+from app.results.stored import stored_rows
 from app.show.answer import Answer, Brief, Question
 from app.show.questions.cluster.goodput import NO_TIME, capacity_notes
 from app.show.questions.runs.interruptions import second_order_notes
@@ -21,6 +21,10 @@ from metrics.goodput.goodput import BESIDE_IDLE, PRODUCTIVE, SURE, UNSEEN
 if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
+
+
+IMPUTED: Final = "lost_imputed"
+"""The metric of `lost_imputed_rows`."""
 
 
 @question(
@@ -38,13 +42,14 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     by_what = dimension in {"cause", "category"}
     subject = "cluster" if by_what else dimension
     rows = lost_rows(source, window, subject)
-    guess = stored_or(lost_imputed_rows, source, window, ("lost_imputed",)).row(0, named=True)
-    stored = stored_rows(source, window, SECOND_ORDER)
+    stored = stored_rows(source, window, (IMPUTED, *SECOND_ORDER))
+    guess = lost_imputed_rows(source, window) if stored is None else stored
+    costs = second_order_rows(source, window) if stored is None else stored
     notes = (
         *_straggling(rows),
         *_waited(source, window),
-        _imputed(guess),
-        *second_order_notes(second_order_rows(source, window) if stored is None else stored),
+        _imputed(guess.row(by_predicate=pl.col("metric") == IMPUTED, named=True)),
+        *second_order_notes(costs),
         *capacity_notes(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}
@@ -59,7 +64,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         headline=headline,
         ranked=("category", "gpu_hours", "share", "cause", *_OF_SUBJECT),
         brief=_brief(rows, shown, why),
-        metrics=("lost_imputed", "second_order_share"),
+        metrics=(IMPUTED, "second_order_share"),
         queries=(
             "ledger_sums",
             "interruptions" if stored is None else "stored_cluster_metrics",

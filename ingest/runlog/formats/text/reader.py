@@ -163,8 +163,6 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
 
 def _without(lines: pl.DataFrame, parts: _Parts) -> _Parts:
     """The records without these lines (`line`, `part`)."""
-    if lines.is_empty():
-        return parts
     return lambda: (part.join(lines, on=["line", "part"], how="anti", maintain_order="left") for part in parts())
 
 
