@@ -11,7 +11,7 @@ import pytest
 from app.show.questions.nodes.health import by_node
 from app.window import Window
 from queries.warehouse import open_reader
-from tests.app.show.known_cluster import (
+from tests.support.known_cluster import (
     END,
     HOUR,
     MIDNIGHT,

@@ -15,8 +15,8 @@ from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_reader, open_writer
-from tests.app.show.known_cluster import END, HOUR, NOW, START, answer_of, readings
 from tests.support.command import trackside
+from tests.support.known_cluster import END, HOUR, NOW, START, answer_of, readings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,8 @@ from ingest.prometheus.store.retention import retain
 from ingest.tables import NODE_HOURS, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
-from tests.app.show.known_cluster import (
+from tests.support.command import trackside
+from tests.support.known_cluster import (
     END,
     HOUR,
     MIDNIGHT,
@@ -42,7 +43,6 @@ from tests.app.show.known_cluster import (
     readings,
     rows,
 )
-from tests.support.command import trackside
 from tests.support.telemetry.activity import activity_of_samples
 
 if TYPE_CHECKING:
