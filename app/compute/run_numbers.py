@@ -31,7 +31,7 @@ from app.results.windows import ledger_sums
 from app.window import Window
 from metrics import frames
 from metrics.ettr.expected import own_inputs_of, starts
-from metrics.few_rows import join_few, only_few
+from metrics.joins import left_join, semi_join
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _run_numbers(
     begun = logged if logged.is_empty() else logged.join(rows.drop_nulls("n_starts"), on=_RUN, how="semi")
     keep_ettr_run_rows(source, window, known.drop(STARTS))
     logs = rows_of_logs(job_accounts(source, window), begun, saves)
-    own = own_inputs_of(join_few(known, begun, on=_RUN), saves)
+    own = own_inputs_of(left_join(known, begun, on=_RUN), saves)
     return own, _ToWrite(fresh, kept, replaced, logs)
 
 
@@ -193,11 +193,11 @@ def _write(writer: Writer, numbers: _ToWrite, cluster: str) -> None:
     """Store the numbers of runs: the rows that were made anew, and those of runs whose logs have changed."""
     logs, made = numbers.logs, numbers.made
     before = frames.conform(writer.query("numbers_of_logs", cluster=cluster), logs.schema)
-    changed = only_few(numbers.kept, _changed(logs, before), on=_RUN)
+    changed = semi_join(numbers.kept, _changed(logs, before), on=_RUN)
     known = pl.concat([each.select(_RUN) for each in (made, numbers.kept)])
     unknown = logs if logs.is_empty() else logs.join(known, on=_RUN, how="anti")
     rows = pl.concat([made, changed, frames.conform(unknown.select(_RUN), OF_RUNS)])
-    to_write = join_few(rows, logs, on=_RUN)
+    to_write = left_join(rows, logs, on=_RUN)
     if numbers.kept.is_empty():
         writer.delete("run_results", pl.DataFrame({"cluster": [cluster]}))
     else:  # what was replaced and is not written again is gone

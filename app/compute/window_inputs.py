@@ -22,7 +22,7 @@ from app.results.failures.lemons import failed, judged
 from app.results.runs.run_logs import computed_logs
 from metrics import frames
 from metrics.failures.interruptions import MERGE_S
-from metrics.same_rows import join_same
+from metrics.joins import inner_join
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _of_accounting(source: RowSource, window: Window, past: Histories) -> Iterat
     yield _ledger_days(source, cluster)
     attempts = source.query("attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "started_at", "ended_at")
     joined = source.query("run_attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "run_id")
-    yield _lasting(join_same(attempts, joined, on=frames.ATTEMPT_KEY))
+    yield _lasting(inner_join(attempts, joined, on=frames.ATTEMPT_KEY))
     times = run_times(source, cluster)
     executed = ("run_id", "joined_by", "state", "started_at", "ended_at", "milli_gpus")
     yield _lasting(times.executed.select(executed))

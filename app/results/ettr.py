@@ -35,7 +35,7 @@ from metrics.ettr.expected import FORMS as EXPECTED_FORMS
 from metrics.ettr.expected import at_failure_rate, expected, inputs_of, logged_gpus, over_runs, own_inputs, starts
 from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
-from metrics.few_rows import without_few
+from metrics.joins import anti_join
 from metrics.ledger.ledger import other_work
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def training_runs(source: RowSource, cluster: str, rows: pl.DataFrame) -> pl.Dat
         cluster: of the rows.
         rows: `cluster`, `run_id`, and others.
     """
-    return without_few(rows, other_runs(source, cluster), on=_RUN)
+    return anti_join(rows, other_runs(source, cluster), on=_RUN)
 
 
 def left_out(n: int) -> str | None:

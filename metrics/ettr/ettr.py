@@ -18,11 +18,10 @@ from metrics import frames, unknown
 from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
 from metrics.few_keys import sort_by
-from metrics.few_rows import only_few, without_few
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
+from metrics.joins import anti_join, inner_join, semi_join
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, ExportedFamily, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
-from metrics.same_rows import join_same
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,7 +58,7 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     selected = attempts.select(
         *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", "suspended_s", requested_milli_gpus=requested
     )  # of all columns these: there are millions of rows
-    rows = join_same(selected, joined, on=frames.ATTEMPT_KEY).sort(*place, *by_id())
+    rows = inner_join(selected, joined, on=frames.ATTEMPT_KEY).sort(*place, *by_id())
     columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus", "suspended_s"]
     return as_executions(rows.select(columns), unknown.total("requested_milli_gpus"), pl.col("suspended_s").max())
 
@@ -75,9 +74,9 @@ def runs_of_other_work(others: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFra
         `cluster`, `run_id`: each run once.
     """
     key = frames.ATTEMPT_KEY
-    found = only_few(joined, others, on=key).select(_RUN).unique()
-    training = without_few(only_few(joined, found, on=_RUN), others, on=key)
-    return without_few(found, training, on=_RUN)
+    found = semi_join(joined, others, on=key).select(_RUN).unique()
+    training = anti_join(semi_join(joined, found, on=_RUN), others, on=key)
+    return anti_join(found, training, on=_RUN)
 
 
 def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:

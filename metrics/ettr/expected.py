@@ -13,7 +13,7 @@ import polars as pl
 
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.exact import exact_mean, exact_sum
-from metrics.few_rows import join_few
+from metrics.joins import left_join
 from metrics.metric import Metric, Parts
 from metrics.units import DAY_S
 from metrics.unknown import total
@@ -111,7 +111,7 @@ def own_inputs_of(begun: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFram
     return (
         begun.filter(pl.col("milli_gpus") > 0)
         .select(*_RUN, *_OWN, *_STARTS)
-        .pipe(join_few, checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN)
+        .pipe(left_join, checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN)
         .with_columns(own_restart=pl.when((pl.col("startup") > 0) & (_BEGUN > 0)).then(pl.col("startup") / _BEGUN))
     )
 

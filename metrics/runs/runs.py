@@ -10,8 +10,8 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames, unknown
+from metrics.joins import inner_join
 from metrics.runs.naming import APART, BY_RULE, LOGGED
-from metrics.same_rows import join_same
 
 MAX_GAP_S = 86_400.0
 """Longest time between an attempt's end and the next submission of the same job id in one run."""
@@ -289,7 +289,7 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         *("user", "account", "partition", "name", "joined_by"),
     ]
     own = [name for name in columns if name not in joined.columns]
-    both = join_same(attempts.select(*frames.ATTEMPT_KEY, *own), joined, on=frames.ATTEMPT_KEY)
+    both = inner_join(attempts.select(*frames.ATTEMPT_KEY, *own), joined, on=frames.ATTEMPT_KEY)
     rows = both.sort(*place, *by_id())
     return as_executions(
         rows.select(columns),

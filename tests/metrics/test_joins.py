@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from metrics.few_rows import join_few, only_few
-from metrics.same_rows import join_same
+from metrics.joins import inner_join, left_join, semi_join
 
 KEY = ["cluster", "job_id"]
 
@@ -24,19 +23,19 @@ def table(jobs: list[str | None], column: str) -> pl.DataFrame:
     jobs=st.lists(st.sampled_from([*"abcd", None]), unique=True),
     others=st.none() | st.lists(st.sampled_from([*"abcd", None]), unique=True),
 )
-def test_join_same_has_the_rows_of_an_inner_join(jobs: list[str | None], others: list[str | None] | None) -> None:
+def test_inner_join_has_the_rows_of_polars(jobs: list[str | None], others: list[str | None] | None) -> None:
     left, right = table(jobs, "state"), table(jobs if others is None else others, "run")
     joined = left.join(right, on=KEY)
-    assert_frame_equal(join_same(left, right, on=KEY), joined, check_row_order=False)
+    assert_frame_equal(inner_join(left, right, on=KEY), joined, check_row_order=False)
 
 
-def test_join_same_pairs_no_nulls() -> None:
+def test_inner_join_pairs_no_nulls() -> None:
     rows = table([None, "a"], "state")
-    assert join_same(rows, rows.rename({"state": "run"}), on=KEY)["job_id"].to_list() == ["a"]
+    assert inner_join(rows, rows.rename({"state": "run"}), on=KEY)["job_id"].to_list() == ["a"]
 
 
-@pytest.mark.parametrize("few", [[], ["b"], ["b", "x"]])
-def test_few_rows_are_joined_as_any_others(few: list[str | None]) -> None:
-    rows, others = table(["a", "b", "c"], "state"), table(few, "saved")
-    assert_frame_equal(join_few(rows, others, on=KEY), rows.join(others, on=KEY, how="left", maintain_order="left"))
-    assert_frame_equal(only_few(rows, others, on=KEY), rows.join(others, on=KEY, how="semi", maintain_order="left"))
+@pytest.mark.parametrize("right", [[], ["b"], ["b", "x"]])
+def test_joins_with_few_rows_are_those_of_polars(right: list[str | None]) -> None:
+    rows, others = table(["a", "b", "c"], "state"), table(right, "saved")
+    assert_frame_equal(left_join(rows, others, on=KEY), rows.join(others, on=KEY, how="left", maintain_order="left"))
+    assert_frame_equal(semi_join(rows, others, on=KEY), rows.join(others, on=KEY, how="semi", maintain_order="left"))
