@@ -17,12 +17,12 @@ from metrics.failures.interruptions import in_question as causes_in_question
 from metrics.failures.interruptions import interruptions, with_incidents
 from metrics.failures.second_order import ROOM_S, with_second_order
 from metrics.failures.second_order import in_question as room_in_question
-from metrics.few_keys import sort_by
 from metrics.ledger.ledger import other_work
 from metrics.runs.heuristic import join_similar
 from metrics.runs.naming import RunRules, named_runs
 from metrics.runs.runs import run_attempts, runs
 from metrics.runs.steps import StepRules
+from metrics.sorting import sort_by
 
 if TYPE_CHECKING:
     from app.compute.inputs import Facts

@@ -17,11 +17,11 @@ import polars as pl
 from metrics import frames, unknown
 from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
-from metrics.few_keys import sort_by
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.joins import anti_join, inner_join, semi_join
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, ExportedFamily, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
+from metrics.sorting import sort_by
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,7 +8,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.ettr.ettr import FORMS, SUMMED
-from metrics.few_keys import sort_by
+from metrics.sorting import sort_by
 
 if TYPE_CHECKING:
     from app.results.runs.job_goodput import JobAccounts

@@ -22,12 +22,12 @@ def sort_by(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     >>> sort_by(pl.DataFrame({"cluster": ["c", "c"], "run_id": ["b", "a"]}), ["cluster", "run_id"])["run_id"].to_list()
     ['a', 'b']
     """
-    telling = [name for name in names if not _same_in_all(rows[name])]
-    in_order = not telling or (len(telling) == 1 and rows[telling[0]].is_sorted())
-    return rows if in_order else rows.sort(telling)
+    varying = [name for name in names if not _is_constant(rows[name])]
+    in_order = not varying or (len(varying) == 1 and rows[varying[0]].is_sorted())
+    return rows if in_order else rows.sort(varying)
 
 
-def _same_in_all(column: pl.Series) -> bool:
+def _is_constant(column: pl.Series) -> bool:
     """Whether a column has one value, and no null."""
     if column.is_empty() or column.null_count():
         return False

@@ -1,4 +1,4 @@
-"""Sorts that leave out keys which tell no rows apart."""
+"""Sorts that leave out keys in which no rows differ."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.few_keys import sort_by
+from metrics.sorting import sort_by
 
 values = st.sampled_from(["a", "b", None])
 
 
 @given(st.lists(st.tuples(values, values, st.integers(0, 3)), max_size=12))
-def test_sort_by_gives_the_order_of_all_the_keys(cells: list[tuple[str | None, str | None, int]]) -> None:
+def test_sort_by_has_the_order_of_all_the_keys(cells: list[tuple[str | None, str | None, int]]) -> None:
     rows = pl.DataFrame(cells, schema={"one": pl.String, "two": pl.String, "three": pl.Int64}, orient="row")
     keys = ["one", "two", "three"]
     assert sort_by(rows, keys).equals(rows.sort(keys))
