@@ -12,11 +12,11 @@ from app.results.runs.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
 from ingest.counted import counted
 from metrics import frames
+from metrics.empty_inputs import cached_if_empty
 from metrics.exact import FLOP, exact_sum
 from metrics.mfu.flops import CONVENTIONS, MEASURES
 from metrics.mfu.mfu import FACTS, fleet, mixes, step_mfu, summary
 from metrics.mfu.wall import allocated, run_mfu
-from metrics.no_rows import none_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window, facts: Sequence
     return _with_facts(inside, logs.sessions, tuple(facts))
 
 
-@none_of("executed")
+@cached_if_empty("executed")
 def _with_facts(executed: pl.DataFrame, sessions: pl.DataFrame, facts: tuple[str, ...]) -> pl.DataFrame:
     known = sessions.with_columns(sized_gpus()).select("session", *facts, "logged_gpus")
     return executed.join(known, on="session").with_columns(run_id="run")

@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 
 from metrics import frames, theory
+from metrics.empty_inputs import cached_if_empty
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.exact import exact_mean, exact_sum
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
-from metrics.no_rows import none_of
 from metrics.numeric import finite_column
 from metrics.units import DAY_S
 
@@ -85,7 +85,7 @@ def best_interval_s(write_s: FloatArray, mttf_s: FloatArray) -> FloatArray:
 # --- what was logged --------------------------------------------------------------------------------------------------
 
 
-@none_of("events")
+@cached_if_empty("events")
 def logged_saves(
     events: pl.DataFrame, sessions: pl.DataFrame, executed: pl.DataFrame, *, since: datetime, until: datetime
 ) -> pl.DataFrame:
@@ -149,7 +149,7 @@ def _trained_before(saves: pl.DataFrame, sessions: pl.DataFrame, executed: pl.Da
     )
 
 
-@none_of("executed")
+@cached_if_empty("executed")
 def restart_overheads(executed: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Mean time of each run from an attempt's start to its first step: `cluster`, `run_id`, `restart_s`.
 
@@ -164,7 +164,7 @@ def restart_overheads(executed: pl.DataFrame, attempts: pl.DataFrame) -> pl.Data
     return first.join(started, on=key).group_by(_RUN).agg(restart_s=exact_mean(took))
 
 
-@none_of("joined")
+@cached_if_empty("joined")
 def held_time(attempts: pl.DataFrame, joined: pl.DataFrame, *, since: datetime, until: datetime) -> pl.DataFrame:
     """GPU-seconds that each run held in a window: `cluster`, `run_id`, `held_gpu_s` (> 0), `n_attempts`.
 
@@ -190,7 +190,7 @@ def held_time(attempts: pl.DataFrame, joined: pl.DataFrame, *, since: datetime, 
 # --- advice -----------------------------------------------------------------------------------------------------------
 
 
-@none_of("runs")
+@cached_if_empty("runs")
 def checkpoint_advice(runs: pl.DataFrame, rate: Rate) -> pl.DataFrame:
     """Each run's checkpoint interval, the one that would lose least, and what the change would win.
 

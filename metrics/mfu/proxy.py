@@ -19,11 +19,11 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
+from metrics.empty_inputs import cached_if_empty
 from metrics.exact import FLOP, exact_sum
 from metrics.intervals import split_every
 from metrics.metric import Metric
 from metrics.mfu.peaks import gpu_of
-from metrics.no_rows import none_of
 from metrics.units import HOUR_S, HOUR_US
 
 SEEN: Final = 0.9
@@ -59,7 +59,7 @@ HOURS: Final[frames.Schema] = {
 """Whole hours of attempts by telemetry; `hour` counts from 1970."""
 
 
-@none_of("hours")
+@cached_if_empty("hours")
 def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
     """`hfu_est` of each hour: tensor activity x SM clock / the clock that the table's peak is worked out with.
 
@@ -94,7 +94,7 @@ def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@none_of("steps")
+@cached_if_empty("steps")
 def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
     """Each hour of an attempt by its logs.
 
@@ -138,7 +138,7 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@none_of("logged")
+@cached_if_empty("logged")
 def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     """Hours that both cover.
 
@@ -167,7 +167,7 @@ def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@none_of("hours")
+@cached_if_empty("hours")
 def fits(hours: pl.DataFrame) -> pl.DataFrame:
     """`MFU = a x HFU` through zero, weighted by GPU-hours: of each run, and of each kind of GPU and data type.
 
@@ -236,7 +236,7 @@ MASKED: Final = "the convention credits attention that a causal mask leaves out,
 UNCLOCKED: Final = "no SM clock (or none of the peak): taken as equal"
 
 
-@none_of("seen")
+@cached_if_empty("seen")
 def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) -> pl.DataFrame:
     """MFU of runs that kept no log, as tensor activity and the fit of their kind of GPU suggest: an estimate.
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames, unknown
+from metrics.empty_inputs import cached_if_empty
 from metrics.failures.diagnosis import since_start
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
-from metrics.no_rows import none_of
 from metrics.time_join import nearby, prefiltered
 
 JOB_END = "job_end"
@@ -100,7 +100,7 @@ def in_question(
     return joined.join(near, on=_RUN, how="semi").select(_KEY)
 
 
-@none_of("events")
+@cached_if_empty("events")
 def _first_signal(
     where: pl.DataFrame, events: pl.DataFrame, *, of: str, by: list[str], before_s: float, after_s: float
 ) -> pl.DataFrame:
@@ -173,7 +173,7 @@ def with_log_times(
     return _timed(timed.join(logged, on="_restart", how="left"), executed).sort("cluster", "interrupted_at", "job_id")
 
 
-@none_of("sessions")
+@cached_if_empty("sessions")
 def _first_signal_in_log(
     broken: pl.DataFrame, joined: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
 ) -> pl.DataFrame:
@@ -238,7 +238,7 @@ def _before_t2(moment: str) -> pl.Expr:
     return pl.when(pl.col(moment).is_not_null()).then(pl.min_horizontal(moment, "t2"))
 
 
-@none_of("sessions")
+@cached_if_empty("sessions")
 def _attempt_facts(
     joined: pl.DataFrame, executed: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
 ) -> pl.DataFrame:
@@ -280,7 +280,7 @@ def _loads(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     return _in_sessions(done, sessions).select(*_KEY, "session", pl.col("ended_at").dt.epoch("us").alias("loaded"))
 
 
-@none_of("executed")
+@cached_if_empty("executed")
 def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     """Time at which each interrupted run was back where it had been (`t8`): that step again, or the one after it.
 
@@ -298,7 +298,7 @@ def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@none_of("executed")
+@cached_if_empty("executed")
 def in_place_restarts(
     executed: pl.DataFrame,
     sessions: pl.DataFrame,

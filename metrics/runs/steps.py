@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from metrics import frames
+from metrics.empty_inputs import cached_if_empty
 from metrics.intervals import union
-from metrics.no_rows import none_of
 
 HANG_STEPS = 10.0
 HANG_MIN_S = 300.0
@@ -37,7 +37,7 @@ class StepRules:
     hang_min_s: float = HANG_MIN_S
 
 
-@none_of("sessions")
+@cached_if_empty("sessions")
 def match_sessions(
     sessions: pl.DataFrame, attempts: pl.DataFrame, *, clock_skew_s: float = CLOCK_SKEW_S
 ) -> pl.DataFrame:
@@ -81,7 +81,7 @@ def match_sessions(
     return numbered.join(best, on="session", how="left").with_columns(pl.col("usable").fill_null(value=False))
 
 
-@none_of("matched")
+@cached_if_empty("matched")
 def with_runs(matched: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     """Add `run`: the run that the session's attempt was joined to, else the name that the log gives; and `stream`.
 
@@ -101,7 +101,7 @@ def with_runs(matched: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     return named.with_columns(pl.coalesce("run", "run_id"), stream=own.fill_null("")).drop("_main").sort("session")
 
 
-@none_of("matched")
+@cached_if_empty("matched")
 def explicit_runs(matched: pl.DataFrame) -> pl.DataFrame:
     """The run id that an attempt's own log gives it: `cluster`, `scheduler`, `job_id`, `submitted_at`, `run_id`.
 
@@ -113,7 +113,7 @@ def explicit_runs(matched: pl.DataFrame) -> pl.DataFrame:
     return linked.unique(key, keep="first", maintain_order=True).select(*key, "run_id")
 
 
-@none_of("steps")
+@cached_if_empty("steps")
 def executions_of_steps(
     steps: pl.DataFrame, matched: pl.DataFrame, events: pl.DataFrame, rules: StepRules | None = None
 ) -> pl.DataFrame:

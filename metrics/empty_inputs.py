@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-def none_of(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.DataFrame]]:
-    """Have a function of frames that makes no row where one of them has none remember what it makes of none.
+def cached_if_empty(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.DataFrame]]:
+    """Cache the result of a function of frames for an argument without rows, of which it makes no row.
 
     Args:
         name: the argument that decides. Whatever the others are, without its rows there are none.
@@ -27,7 +27,7 @@ def none_of(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.D
     Raises:
         ValueError: when the function is called: it made rows of none.
 
-    >>> @none_of("left")
+    >>> @cached_if_empty("left")
     ... def both(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     ...     return left.join(right, on="key")
     >>> none, some = pl.DataFrame(schema={"key": pl.Int64, "a": pl.String}), pl.DataFrame({"key": [1], "b": [2.0]})
@@ -35,23 +35,23 @@ def none_of(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.D
     ['key', 'a', 'b']
     """
 
-    def remembering(function: Callable[P, pl.DataFrame]) -> Callable[P, pl.DataFrame]:
-        place = list(inspect.signature(function).parameters).index(name)
-        known: dict[tuple[object, ...], pl.DataFrame] = {}
+    def decorate(function: Callable[P, pl.DataFrame]) -> Callable[P, pl.DataFrame]:
+        position = list(inspect.signature(function).parameters).index(name)
+        results: dict[tuple[object, ...], pl.DataFrame] = {}
 
         @functools.wraps(function)
-        def made(*args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
-            decides = args[place] if place < len(args) else kwargs[name]
-            if not isinstance(decides, pl.DataFrame) or not decides.is_empty():
+        def cached(*args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
+            decisive = args[position] if position < len(args) else kwargs[name]
+            if not isinstance(decisive, pl.DataFrame) or not decisive.is_empty():
                 return function(*args, **kwargs)
             key = (*map(_columns, args), *((each, _columns(value)) for each, value in sorted(kwargs.items())))
-            if key not in known:
-                known[key] = _without_rows(function(*args, **kwargs), function.__name__)
-            return known[key]
+            if key not in results:
+                results[key] = _without_rows(function(*args, **kwargs), function.__name__)
+            return results[key]
 
-        return made
+        return cached
 
-    return remembering
+    return decorate
 
 
 def _columns(value: object) -> object:

@@ -1,24 +1,24 @@
-"""A function that makes no row where a frame has none remembers what it makes of none, by columns and names."""
+"""A function that makes no row where a frame has none caches its result for it, by columns and names."""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
 
-from metrics.no_rows import none_of
+from metrics.empty_inputs import cached_if_empty
 
 EMPTY = pl.DataFrame(schema={"key": pl.Int64, "of_left": pl.String})
 RIGHT = pl.DataFrame({"key": [1, 2], "of_right": [0.5, 1.5]})
 calls: list[str] = []
 
 
-@none_of("left")
+@cached_if_empty("left")
 def both(left: pl.DataFrame, right: pl.DataFrame, *, called: str = "both") -> pl.DataFrame:
     calls.append(called)
     return left.join(right, on="key").with_columns(pl.lit(1).alias(called))
 
 
-@none_of("rows")
+@cached_if_empty("rows")
 def counted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(pl.len())
 
@@ -26,11 +26,11 @@ def counted(rows: pl.DataFrame) -> pl.DataFrame:
 def test_none_is_made_once_for_the_same_columns_and_names() -> None:
     calls.clear()
     plain = both.__wrapped__  # type: ignore[attr-defined]  # of functools
-    remembering = none_of("left")(plain)
-    first = remembering(EMPTY, RIGHT)
-    assert remembering(right=RIGHT.head(1), left=EMPTY).equals(first)
-    assert remembering(EMPTY, RIGHT.head(0)).schema == first.schema == plain(EMPTY, RIGHT).schema
-    assert calls.count("both") == 3  # by place, by name, and the function itself
+    cached = cached_if_empty("left")(plain)
+    first = cached(EMPTY, RIGHT)
+    assert cached(right=RIGHT.head(1), left=EMPTY).equals(first)
+    assert cached(EMPTY, RIGHT.head(0)).schema == first.schema == plain(EMPTY, RIGHT).schema
+    assert calls.count("both") == 3  # by position, by name, and the function itself
 
 
 def test_other_columns_or_other_names_make_other_frames() -> None:
