@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from queries import check_outcomes, integrity, of_run, recovery, sql_files
+from queries import check_outcomes, integrity, recovery, run_filter, sql_files
 from queries.check_outcomes import CheckOutcome
 from queries.errors import CorruptWarehouseError, QueryError, StoppedError, WriteError
 from queries.memo import Memo
@@ -213,7 +213,7 @@ class Connection:
             return self._connection.execute(named.sql, {key: params[key] for key in named.parameters}).fetchall()
 
     def query_of_runs(self, name: str, run_ids: Sequence[str], **params: object) -> pl.DataFrame:
-        """Rows of a named query about some runs: as `queries.of_run` narrows it; parameters as in `query`.
+        """Rows of a named query about some runs: as `queries.run_filter` narrows it; parameters as in `query`.
 
         Raises:
             KeyError: there is no such query, its rows are about no run, or one of its parameters is missing.
@@ -221,7 +221,7 @@ class Connection:
         some = len(run_ids) != 1
         runs = {"of_runs": list(run_ids)} if some else {"of_run": run_ids[0]}
         named = sql_files.named_queries()[name].parameters | {"cluster"}
-        return self.frame(of_run.narrowed(name, some=some), {key: params[key] for key in named} | runs)
+        return self.frame(run_filter.filtered(name, some=some), {key: params[key] for key in named} | runs)
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
         """The result of `make`: nothing is cached, since rows may change."""

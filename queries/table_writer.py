@@ -219,7 +219,7 @@ class TableWriter(Connection):
 
     def query_of_attempts(self, name: str, some: pl.DataFrame, **params: object) -> pl.DataFrame:
         """Rows of a named query of `attempt_node_times` that are about some attempts (`some` has their keys)."""
-        from queries.few_attempts import restricted_to  # noqa: PLC0415 - few verbs need it
+        from queries.attempt_filter import restricted_to  # noqa: PLC0415 - few verbs need it
 
         with (
             self.views_computed_once(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.results.source import answer_key
 from queries.memo import Memo
-from queries.of_run import CONDITIONS
+from queries.run_filter import CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

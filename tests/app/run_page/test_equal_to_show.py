@@ -15,7 +15,7 @@ from app.run_page.document import document
 from app.run_page.request import choose
 from ingest.slurm.accounting.jobstats import digest
 from ingest.tables import ATTEMPT_KEY, JOB_SUMMARIES, STEP_USAGE, conform
-from queries.of_run import CONDITIONS
+from queries.run_filter import CONDITIONS
 from queries.warehouse import Reader, open_reader, open_writer
 from tests.support.command import trackside
 from tests.support.warehouses import from_everything

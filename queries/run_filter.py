@@ -1,4 +1,4 @@
-"""Named queries narrowed to one run, or to some: the same rows, without those of other runs.
+"""Named queries filtered to one run, or to some: the same rows, without those of other runs.
 
 Whatever is computed of all runs of a cluster can so be computed of these, by the same functions, and DuckDB passes only
 their rows on.
@@ -53,7 +53,7 @@ _ONE: Final = "= $of_run"
 _SOME: Final = "IN (SELECT UNNEST(CAST($of_runs AS VARCHAR[])))"
 
 
-def narrowed(name: str, *, some: bool = False) -> str:
+def filtered(name: str, *, some: bool = False) -> str:
     """SQL of a named query that returns only the rows about the run `$of_run`, or about `some`: the list `$of_runs`.
 
     Raises:
