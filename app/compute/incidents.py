@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.failures.health_incidents import HEALTH_EVENTS, in_question, incidents
+from metrics.failures.health_incidents import HEALTH_EVENTS, attempts_for_incidents, incidents
 
 if TYPE_CHECKING:
     from app.compute.attempt_nodes import AttemptNodes
@@ -26,6 +26,6 @@ def write_incidents(writer: Writer, cluster: str, attempts: pl.DataFrame, on_nod
         on_nodes: those on nodes.
     """
     events = frames.conform(writer.query("health_events", cluster=cluster), HEALTH_EVENTS)
-    looked_at = on_nodes.of(in_question(events, attempts))
-    for table, rows in zip(TABLES, incidents(events, attempts, looked_at), strict=True):
+    held = on_nodes.of(attempts_for_incidents(events, attempts))
+    for table, rows in zip(TABLES, incidents(events, attempts, held), strict=True):
         writer.bring_in_line(table, rows, key=pl.DataFrame({"cluster": [cluster]}))

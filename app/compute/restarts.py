@@ -12,7 +12,7 @@ from metrics.corrections import beginnings
 from metrics.failures.diagnosis import EVENTS
 from metrics.failures.interruptions import critical_states
 from metrics.restarts.restarts import restarts
-from metrics.restarts.stages import in_place_restarts, in_question, with_detection, with_log_times
+from metrics.restarts.stages import attempts_for_detection, in_place_restarts, with_detection, with_log_times
 from metrics.restarts.whole import begun_whole
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def restart_table(
     """
     begun = begun_whole(facts.attempts, facts.on_nodes.every()) if facts.on_nodes.placed else facts.attempts
     again = restarts(begun, joined, interrupted)
-    looked_at = facts.on_nodes.of(in_question(again, joined, node_events))
-    noticed = with_detection(again, interrupted, joined, looked_at, node_events)
+    held = facts.on_nodes.of(attempts_for_detection(again, joined, node_events))
+    noticed = with_detection(again, interrupted, joined, held, node_events)
     within = in_place_restarts(
         executed,
         logs.sessions,

@@ -13,10 +13,8 @@ from app.compute.restarts import events_at_nodes, restart_table
 from app.results.runs.run_logs import keep_logs, read_logs
 from metrics import frames
 from metrics.corrections import corrected_runs
-from metrics.failures.interruptions import in_question as causes_in_question
-from metrics.failures.interruptions import interruptions, with_incidents
-from metrics.failures.second_order import ROOM_S, with_second_order
-from metrics.failures.second_order import in_question as room_in_question
+from metrics.failures.interruptions import attempts_for_interruptions, interruptions, with_incidents
+from metrics.failures.second_order import ROOM_S, attempts_for_second_order, with_second_order
 from metrics.ledger.ledger import other_work
 from metrics.runs.heuristic import join_similar
 from metrics.runs.naming import RunRules, named_runs
@@ -161,10 +159,10 @@ def _write_all(
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     counting = _without_outlived(writer, cluster, facts.attempts) if has_objects else facts.attempts
-    looked_at = facts.on_nodes.of(causes_in_question(counting, joined, at_nodes))
-    direct = fixes.of_causes(interruptions(counting, joined, looked_at, at_nodes))
-    looked_at = facts.on_nodes.of(room_in_question(direct, facts.attempts))
-    interrupted = with_second_order(direct, facts.attempts, joined, looked_at)
+    on_nodes = facts.on_nodes.of(attempts_for_interruptions(counting, joined, at_nodes))
+    direct = fixes.of_causes(interruptions(counting, joined, on_nodes, at_nodes))
+    on_nodes = facts.on_nodes.of(attempts_for_second_order(direct, facts.attempts))
+    interrupted = with_second_order(direct, facts.attempts, joined, on_nodes)
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
     found = ClusterRuns(logs, executed, joined, interrupted, again)
     key = pl.DataFrame({"cluster": [cluster]})
@@ -203,10 +201,10 @@ def _write_some(
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     replaced = pl.concat([some.runs, joined.select("run_id")]).unique()
-    looked_at = facts.on_nodes.of(causes_in_question(some.attempts, joined, at_nodes))
-    direct = fixes.of_causes(interruptions(some.attempts, joined, looked_at, at_nodes))
-    beside = _affected_by_replaced(writer, cluster, replaced, some.attempts)
-    both = _with_room(writer, cluster, facts, with_incidents(pl.concat([direct, beside])), joined)
+    on_nodes = facts.on_nodes.of(attempts_for_interruptions(some.attempts, joined, at_nodes))
+    direct = fixes.of_causes(interruptions(some.attempts, joined, on_nodes, at_nodes))
+    affected = _affected_by_replaced(writer, cluster, replaced, some.attempts)
+    both = _with_room(writer, cluster, facts, with_incidents(pl.concat([direct, affected])), joined)
     interrupted = both.join(replaced, on="run_id", how="semi")
     own = replace(facts, attempts=some.attempts)
     again = restart_table(own, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
@@ -214,10 +212,10 @@ def _write_some(
     key = pl.DataFrame({"cluster": [cluster]})
     for table, rows in _tables(some.attempts, found).items():
         writer.bring_in_line(table, rows, key=key, among=replaced)
-    told_otherwise = both.join(replaced, on="run_id", how="anti").join(
-        beside, on=[*_KEY, *_OF_OTHERS], how="anti", nulls_equal=True
+    changed = both.join(replaced, on="run_id", how="anti").join(
+        affected, on=[*_KEY, *_OF_OTHERS], how="anti", nulls_equal=True
     )
-    writer.replace("interruptions", with_gpus(told_otherwise, "n_gpus"), keys=_KEY)
+    writer.replace("interruptions", with_gpus(changed, "n_gpus"), keys=_KEY)
     return found
 
 
@@ -255,8 +253,8 @@ def _with_room(
         interrupted: `frames.INTERRUPTIONS`, those that infrastructure ended all of them.
         joined: `frames.RUN_ATTEMPTS` of attempts that are not settled.
     """
-    asked = room_in_question(interrupted, facts.attempts)
-    attempts = facts.attempts.join(asked, on=_KEY, how="semi")
-    found_last = settled.members_of_runs(writer, cluster, asked.join(joined, on=_KEY, how="anti"))
-    in_runs = pl.concat([joined, found_last.join(joined, on=_KEY, how="anti")])
-    return with_second_order(interrupted, attempts, in_runs, facts.on_nodes.of(asked))
+    affected = attempts_for_second_order(interrupted, facts.attempts)
+    attempts = facts.attempts.join(affected, on=_KEY, how="semi")
+    previous = settled.members_of_runs(writer, cluster, affected.join(joined, on=_KEY, how="anti"))
+    in_runs = pl.concat([joined, previous.join(joined, on=_KEY, how="anti")])
+    return with_second_order(interrupted, attempts, in_runs, facts.on_nodes.of(affected))

@@ -98,7 +98,7 @@ def incidents(
     return frames.conform(incidents, INCIDENTS).sort(*_PLACE, "started_at"), ordered
 
 
-def in_question(events: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+def attempts_for_incidents(events: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Keys of the attempts whose nodes `incidents` reads: those that ran when an event happened somewhere."""
     moments = events["ts"].drop_nulls().dt.epoch("us").unique().sort()
     begun = attempts.filter(pl.col("started_at").is_not_null())

@@ -156,7 +156,7 @@ def interruptions(
     )
 
 
-def in_question(
+def attempts_for_interruptions(
     attempts: pl.DataFrame,
     joined: pl.DataFrame,
     events: pl.DataFrame,

@@ -73,7 +73,9 @@ def with_second_order(
     )
 
 
-def in_question(interruptions: pl.DataFrame, attempts: pl.DataFrame, *, room_s: float = ROOM_S) -> pl.DataFrame:
+def attempts_for_second_order(
+    interruptions: pl.DataFrame, attempts: pl.DataFrame, *, room_s: float = ROOM_S
+) -> pl.DataFrame:
     """Keys of the attempts whose nodes `with_second_order` reads: preempted ones, and those that started after them."""
     victims = _victims(interruptions)
     begun = attempts.select(*_KEY, "started_at")

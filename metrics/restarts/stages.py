@@ -92,7 +92,7 @@ def _failed(restarted: pl.DataFrame) -> pl.DataFrame:
     return restarted.filter(~pl.col("class").is_in(_NOTHING_FAILED))
 
 
-def in_question(
+def attempts_for_detection(
     restarted: pl.DataFrame, joined: pl.DataFrame, events: pl.DataFrame, *, before_s: float = BEFORE_END_S
 ) -> pl.DataFrame:
     """Keys of the attempts whose nodes `with_detection` reads; its arguments."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.failures.interruptions import critical_states, in_question, interruptions
+from metrics.failures.interruptions import attempts_for_interruptions, critical_states, interruptions
 from tests.metrics.failures import slow_diagnosis
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, of_keys, on_nodes, rows
 
@@ -257,7 +257,7 @@ def test_the_diagnosis_is_what_trying_every_event_finds(
     )
     held = on_nodes(ran, {str(n): [f"n{node}" for node in each[2]] for n, each in enumerate(ended)})
     reported = events(*seen)
-    some = of_keys(held, in_question(ran, joined(ran), reported))
+    some = of_keys(held, attempts_for_interruptions(ran, joined(ran), reported))
     result = {row["job_id"]: row for row in interruptions(ran, joined(ran), some, reported).iter_rows(named=True)}
     for job, expected in slow_diagnosis.diagnoses(ran, held, reported).items():
         row = result[job]

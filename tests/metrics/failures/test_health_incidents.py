@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.failures.health_incidents import ATTEMPT_HEALTH, HEALTH_EVENTS, INCIDENTS, in_question, incidents
+from metrics.failures.health_incidents import (
+    ATTEMPT_HEALTH,
+    HEALTH_EVENTS,
+    INCIDENTS,
+    attempts_for_incidents,
+    incidents,
+)
 from tests.metrics.failures import slow_health_incidents
 from tests.metrics.tables import at, attempt, attempts, of_keys, on_nodes, rows
 
@@ -150,7 +156,7 @@ def test_incidents_equal_those_of_the_exhaustive_comparison(
     story: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame],
 ) -> None:
     seen, ran, held = story
-    result, met = incidents(seen, ran, of_keys(held, in_question(seen, ran)))
+    result, met = incidents(seen, ran, of_keys(held, attempts_for_incidents(seen, ran)))
     slow_found, slow_met = slow_health_incidents.incidents(*story)
     assert result.sort("node", "started_at").equals(rows(INCIDENTS, *slow_found).sort("node", "started_at"))
     by = ["node", "started_at", "job_id"]

@@ -9,7 +9,7 @@ import pytest
 
 from metrics import frames
 from metrics.failures.diagnosis import EVENTS
-from metrics.failures.interruptions import critical_states, in_question, interruptions
+from metrics.failures.interruptions import attempts_for_interruptions, critical_states, interruptions
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, of_keys, on_nodes, rows
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ XID_79 = {"code": "79", "gpu": "3", "class": "HW"}
 
 
 def judged(ran: pl.DataFrame, *seen: Row, nodes: dict[str, list[str]] | None = None) -> pl.DataFrame:
-    held = of_keys(on_nodes(ran, nodes or JOB), in_question(ran, joined(ran), events(*seen)))
+    held = of_keys(on_nodes(ran, nodes or JOB), attempts_for_interruptions(ran, joined(ran), events(*seen)))
     return interruptions(ran, joined(ran), held, events(*seen))
 
 

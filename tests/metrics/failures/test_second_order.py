@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.failures.interruptions import interruptions
-from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, in_question, second_order_loss, with_second_order
+from metrics.failures.second_order import (
+    FIRST,
+    SECOND,
+    UNKNOWN,
+    attempts_for_second_order,
+    second_order_loss,
+    with_second_order,
+)
 from tests.metrics.failures import slow_diagnosis
 from tests.metrics.tables import Row, attempt, attempts, events, interruption, joined, of_keys, on_nodes, rows
 
@@ -22,7 +29,7 @@ def ordered(ran: pl.DataFrame, nodes: dict[str, list[str]], **more: float) -> pl
     """Interruptions with whom their preemptions made room for."""
     held, runs = on_nodes(ran, nodes), joined(ran)
     cut = interruptions(ran, runs, held, events())
-    return with_second_order(cut, ran, runs, of_keys(held, in_question(cut, ran, **more)), **more)
+    return with_second_order(cut, ran, runs, of_keys(held, attempts_for_second_order(cut, ran, **more)), **more)
 
 
 BIG = [
@@ -156,7 +163,7 @@ def test_preemptors_equal_those_of_trying_every_attempt(
     )
     runs_of = joined(ran)
     cut = interruptions(ran, runs_of, held_nodes, events())
-    reported = with_second_order(cut, ran, runs_of, of_keys(held_nodes, in_question(cut, ran)))
+    reported = with_second_order(cut, ran, runs_of, of_keys(held_nodes, attempts_for_second_order(cut, ran)))
     broken = {(r["run_id"], r["attempt_no"]) for r in cut.to_dicts() if r["class"] == "infrastructure"}
     for row in reported.filter(pl.col("class") == "preemption").to_dicts():
         who = slow_diagnosis.made_room_for(row, ran, runs_of, held_nodes, timedelta(seconds=300))

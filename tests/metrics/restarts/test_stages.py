@@ -14,7 +14,14 @@ from metrics import frames
 from metrics.failures.diagnosis import EVENTS
 from metrics.failures.interruptions import interruptions
 from metrics.restarts.restarts import restart_stages, restart_summary, restarts
-from metrics.restarts.stages import IN_PLACE, JOB_END, in_place_restarts, in_question, with_detection, with_log_times
+from metrics.restarts.stages import (
+    IN_PLACE,
+    JOB_END,
+    attempts_for_detection,
+    in_place_restarts,
+    with_detection,
+    with_log_times,
+)
 from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
 from tests.metrics.restarts import slow_restarts
 from tests.metrics.restarts.slow_restarts import CriticalEvent
@@ -57,7 +64,7 @@ def decomposed(tried: list[Attempt], reported: Sequence[dict[str, object]] = (),
     executed = executions_of_steps(logs.steps_of(tried), sessions, happened, logs.RULES)
     cut = interruptions(ran, joined, held, seen)
     again = restarts(ran, joined, cut)
-    noticed = with_detection(again, cut, joined, of_keys(held, in_question(again, joined, seen)), seen)
+    noticed = with_detection(again, cut, joined, of_keys(held, attempts_for_detection(again, joined, seen)), seen)
     within = in_place_restarts(
         executed, sessions, happened, attempts=ran, joined=joined, attempt_nodes=held, node_events=seen
     )
