@@ -29,7 +29,7 @@ def write_agreement(writer: Writer, cluster: str, rules: Rules, facts: Facts, *,
 
 
 def _disagreements(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataFrame:
-    observed = writer.query("node_looks", cluster=cluster)
+    observed = writer.query("kubernetes_nodes_observed", cluster=cluster)
     pairs = frames.conform(writer.query("kubernetes_node_names", cluster=cluster), PAIRS)
     known = _observed_by_slurm(writer, cluster, rules, facts)
     if pairs.is_empty() or known.is_empty() or observed["started_at"].null_count():

@@ -79,10 +79,10 @@ class AttemptNodes:
         Args:
             nodes: `frames.NODES`.
         """
-        sightings = self._writer.query("node_sightings", cluster=self._cluster)
+        used = self._writer.query("node_use_periods", cluster=self._cluster)
         steady = nodes.group_by(_NODE).agg(pl.col("gone_at").null_count() == pl.len()).filter("gone_at")
-        of_steady = sightings.join(steady, on=_NODE, how="semi").with_columns(milli_gpus=_ANY_GPUS)
-        others = sightings.join(steady, on=_NODE, how="anti")["node"].to_list()
+        of_steady = used.join(steady, on=_NODE, how="semi").with_columns(milli_gpus=_ANY_GPUS)
+        others = used.join(steady, on=_NODE, how="anti")["node"].to_list()
         rows = [frames.conform(of_steady, frames.ATTEMPT_NODES)]
         if others:
             on_others = self._writer.query("attempt_nodes_on", cluster=self._cluster, nodes=others)

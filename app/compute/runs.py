@@ -236,7 +236,7 @@ def _affected_by_replaced(writer: Writer, cluster: str, replaced: pl.DataFrame, 
     began = attempts["started_at"].drop_nulls().dt.epoch("us") // round(ROOM_S * 1e6)
     begun = pl.DataFrame({"slot": pl.concat([began, began - 1]).unique()})
     rows = writer.query_with(
-        "interruptions_beside", {"replaced_runs": replaced, "begun": begun}, cluster=cluster, room_s=ROOM_S
+        "affected_interruptions", {"replaced_runs": replaced, "begun": begun}, cluster=cluster, room_s=ROOM_S
     )
     return frames.conform(rows, frames.INTERRUPTIONS)
 

@@ -26,7 +26,7 @@ STATES: Final[frames.Schema] = frames.NODE_STATES | {
 }
 """`frames.NODE_STATES` with the facts parsed from the reason, and `silent`: the time before Slurm noticed."""
 
-TIME_OUT: Final[frames.Schema] = {
+UNAVAILABLE_TIME: Final[frames.Schema] = {
     "cluster": frames.TEXT,
     "node": frames.TEXT,
     "started_at": frames.TIME,
@@ -94,13 +94,13 @@ _UNITS = 1e9
 
 
 def outages(
-    states: pl.DataFrame, time_out: pl.DataFrame, *, known_until: datetime
+    states: pl.DataFrame, unavailable: pl.DataFrame, *, known_until: datetime
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Outages of nodes, and their stages.
 
     Args:
         states: `STATES`; null `ended_at` means that it still lasts. States that make no outage are passed over.
-        time_out: `TIME_OUT`, of the window that GPU-time is to be counted in.
+        unavailable: `UNAVAILABLE_TIME`, of the window that GPU-time is to be counted in.
         known_until: the last moment that the data cover. An outage that lasts until then is open, and one that
             begins later is left out (maintenance that is announced).
 
@@ -111,7 +111,7 @@ def outages(
     lanes = states.select(_KEY).unique().sort(_KEY).with_row_index("lane")
     placed = _placed(states, lanes, end)
     whole = union(placed.select("lane", "started", "ended")).with_row_index("outage")
-    stages = _stages(placed, _time_of(time_out, lanes, end), whole, end)
+    stages = _stages(placed, _time_of(unavailable, lanes, end), whole, end)
     found = _described(placed, whole, stages, end)
     named = lanes.select("lane", *_KEY)
     return (
@@ -133,9 +133,9 @@ def _placed(states: pl.DataFrame, lanes: pl.DataFrame, end: int) -> pl.DataFrame
     )
 
 
-def _time_of(time_out: pl.DataFrame, lanes: pl.DataFrame, end: int) -> pl.DataFrame:
+def _time_of(unavailable: pl.DataFrame, lanes: pl.DataFrame, end: int) -> pl.DataFrame:
     """GPUs by what the ledger has them as: `lost_*` columns and `held`."""
-    placed = time_out.join(lanes, on=_KEY).with_columns(*_SPAN).filter(pl.col("started") < end)
+    placed = unavailable.join(lanes, on=_KEY).with_columns(*_SPAN).filter(pl.col("started") < end)
     gpus = pl.col("milli_gpus")
     return placed.select(
         "lane",

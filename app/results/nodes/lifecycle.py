@@ -12,7 +12,7 @@ from metrics import frames
 from metrics.corrections import corrected_states
 from metrics.ledger.ledger import with_silence
 from metrics.lifecycle.drains import candidates, whole_drains
-from metrics.lifecycle.outages import STATES, TIME_OUT, outages
+from metrics.lifecycle.outages import STATES, UNAVAILABLE_TIME, outages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +43,12 @@ def lifecycle(source: RowSource, window: Window) -> Lifecycle:
     computed = source.query("computed", cluster=window.cluster)
     known_until = computed["until"].max() if computed.height else window.until
     fixes = adjudications.fixes(source, window.cluster).states
-    time_out = source.query("time_out", **window.parameters, corrected=sorted({fix.node for fix in fixes}))
+    unavailable = source.query(
+        "unavailable_gpu_time", **window.parameters, corrected=sorted({fix.node for fix in fixes})
+    )
     found, stages = outages(
         _states(source, window, fixes),
-        frames.conform(time_out, TIME_OUT),
+        frames.conform(unavailable, UNAVAILABLE_TIME),
         known_until=known_until,  # type: ignore[arg-type]  # polars types max() broadly
     )
     until = frames.instant(window.until)

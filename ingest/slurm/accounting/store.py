@@ -184,7 +184,7 @@ class AttemptWriter:
         existing = existing.with_columns(fingerprints(existing).alias(_MARK)).join(attempts, on=_MARK, how="semi")
         new = attempts.join(existing, on=_MARK, how="anti").drop(_MARK)
         if new.height:
-            self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}, once=True))
+            self._several.append(self._writer.query_with("existing_jobs", {"incoming": new.select(_JOB)}, once=True))
         self._append(new)
         again = attempts.join(existing, on=_MARK, how="semi")
         merged = merge_attempts(existing, again)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.lifecycle.outages import DRAINING, OUT, STAGES, STATES, TIME_OUT, outages
+from metrics.lifecycle.outages import DRAINING, OUT, STAGES, STATES, UNAVAILABLE_TIME, outages
 from metrics.lifecycle.summary import ORDER
 from tests.metrics.lifecycle import slow_outages
 from tests.metrics.lifecycle.slow_outages import Spent, State
@@ -43,7 +43,7 @@ def frames_of(states: list[State], spent: list[Spent]) -> tuple[pl.DataFrame, pl
          "milli_gpus": each.gpus * 1000}
         for each in spent
     ]  # fmt: skip
-    return rows(STATES, *reported), rows(TIME_OUT, *ledger)
+    return rows(STATES, *reported), rows(UNAVAILABLE_TIME, *ledger)
 
 
 def found(states: list[State], spent: list[Spent] | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 METRICS: Final = ("time_to_capacity_back", "outage_stages")
 QUERIES: Final = (
-    "node_states", "attempt_nodes", "time_out", "slurmd_timeout", "nodes_with_gpus", "adjudications", "computed",
+    "node_states", "attempt_nodes", "unavailable_gpu_time", "slurmd_timeout", "nodes_with_gpus", "adjudications",
+    "computed",
 )  # fmt: skip
 NOTHING: Final = (
     "No node was out of service in this window, as far as node states are known: trackside status names their source."
