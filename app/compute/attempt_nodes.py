@@ -71,7 +71,7 @@ class AttemptNodes:
         some = self._attempts.filter(held)
         return self.every() if some.height == self._attempts.height else self._read(some)
 
-    def seen(self, nodes: pl.DataFrame) -> pl.DataFrame:
+    def presence(self, nodes: pl.DataFrame) -> pl.DataFrame:
         """The rows that show which nodes existed when: the input of `metrics.ledger.capacity.inventory`.
 
         Of a node that each inventory has since it is known, that is from when to when it was held.

@@ -55,7 +55,7 @@ def write_ledger(
     cluster = window.cluster
     nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
     # A correction is no observation.
-    inventoried = inventory(nodes, facts.on_nodes.seen(nodes), facts.reported_states, facts.covered)
+    inventoried = inventory(nodes, facts.on_nodes.presence(nodes), facts.reported_states, facts.covered)
     others = other_work(facts.attempts, rules.other_work)
     inputs = LedgerInputs(
         facts.on_nodes,
@@ -132,12 +132,12 @@ def _write_node_activity(
 ) -> None:
     """Write what nodes did, by day, and of attempts in all of the time."""
     owners = attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
-    who = occupants(on_nodes, owners, covered)
-    days = write_node_days(writer, window, who, owners, full=full)
+    occupancy = occupants(on_nodes, owners, covered)
+    days = write_node_days(writer, window, occupancy, owners, full=full)
     try:
-        sums, _ = days.attempts(who, owners)
+        sums, _ = days.attempts(occupancy, owners)
     except CorruptWarehouseError:  # what was computed can be computed again
-        sums, _ = write_node_days(writer, window, who, owners, full=True).attempts(who, owners)
+        sums, _ = write_node_days(writer, window, occupancy, owners, full=True).attempts(occupancy, owners)
     rows = attempt_rows_of_nodes(sums, owners)
     if rows is not None:
         writer.append("attempt_node_activity", rows)

@@ -35,13 +35,15 @@ _DAY_MS: Final = DAY_US // 1000
 _HOUR_MS: Final = round(LONGEST_S * 1000)
 
 
-def write_node_days(writer: Writer, window: Window, who: Occupants, owners: pl.DataFrame, *, full: bool) -> StoredDays:
+def write_node_days(
+    writer: Writer, window: Window, occupancy: Occupants, owners: pl.DataFrame, *, full: bool
+) -> StoredDays:
     """Bring the stored sums of a cluster in line with its telemetry and attempts, within the open transaction.
 
     Args:
         writer: the warehouse.
         window: what is computed.
-        who: which attempt was where.
+        occupancy: which attempts were on which nodes.
         owners: those attempts, as `metrics.telemetry.occupancy.occupants` reads them.
         full: make every day, also those of which nothing changed.
 
@@ -54,7 +56,7 @@ def write_node_days(writer: Writer, window: Window, who: Occupants, owners: pl.D
     rows = {
         day: n for day, n in writer.query("node_sample_days", cluster=cluster).iter_rows() if read_of_day(day, window)
     }
-    held = _occupancy_by_day(who, owners)
+    held = _occupancy_by_day(occupancy, owners)
     account: dict[date, dict[str, object]] = {}
     changed: set[date] = set()
     for day in rows:
@@ -70,7 +72,7 @@ def write_node_days(writer: Writer, window: Window, who: Occupants, owners: pl.D
             account[day] |= {name: before[day][name] for name in ("n_series", "n_attempts")}
     for segment in segments(rows.items(), rows.keys() - changed):
         if not segment.stored:
-            _make(writer, window, segment.days, segment.after, who, owners, account)
+            _make(writer, window, segment.days, segment.after, occupancy, owners, account)
     _forget(writer, cluster, account)
     writer.delete("node_activity_days", pl.DataFrame({"cluster": [cluster]}))
     writer.append("node_activity_days", pl.DataFrame(list(account.values()), schema=columns_of("node_activity_days")))
@@ -88,14 +90,14 @@ def _make(  # noqa: PLR0917 - private, and every one of them is needed
     window: Window,
     days: Iterable[tuple[date, int]],
     after: tuple[date, int] | None,
-    who: Occupants,
+    occupancy: Occupants,
     owners: pl.DataFrame,
     account: Mapping[date, dict[str, object]],
 ) -> None:
     """Make the sums of days in a row, the last one first, and note how many they are."""
-    made = parts_of_days(writer, window, days, who, after=after)
+    made = parts_of_days(writer, window, days, occupancy, after=after)
     for day, parts in groupby(made, key=itemgetter(0)):
-        sums = stored_rows(day, [part for _, part in parts], window.cluster, who, owners)
+        sums = stored_rows(day, [part for _, part in parts], window.cluster, occupancy, owners)
         for table, rows in sums.items():
             writer.write_partition(table, window.cluster, day, conform(rows, columns_of(table)))
         account[day].update(n_series=sums[NODES].height, n_attempts=sums[ATTEMPTS].height)
@@ -109,12 +111,12 @@ def _forget(writer: Writer, cluster: str, account: Mapping[date, object]) -> Non
                 writer.remove_partition(table, cluster, day)
 
 
-def _occupancy_by_day(who: Occupants, owners: pl.DataFrame) -> dict[date, str]:
-    """A text for each day that depends on who was where on it, and in the hour after it."""
+def _occupancy_by_day(occupancy: Occupants, owners: pl.DataFrame) -> dict[date, str]:
+    """A text for each day that depends on which attempts were on which nodes on it, and in the hour after it."""
     owner = owners.sort("owner").select(pl.struct(*frames.ATTEMPT_KEY, "verification").hash().alias("hash"))["hash"]
-    spans = who.stays.select(
-        owner.gather(who.stays["owner"]).alias("owner"),
-        who.places.sort("place")["node"].gather(who.stays["place"]).alias("node"),
+    spans = occupancy.stays.select(
+        owner.gather(occupancy.stays["owner"]).alias("owner"),
+        occupancy.places.sort("place")["node"].gather(occupancy.stays["place"]).alias("node"),
         begin="started",
         end="ended",
     )

@@ -230,8 +230,8 @@ def _numbered(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
 
 def _nodes(request: _TrafficRequest) -> pl.DataFrame | None:
     """`NodeActivity.nodes`: of whole days as stored, else from samples."""
-    who = functools.cache(lambda: _occupants(request, _attempts(request)))
-    return _of_days(request, lambda days: days.nodes(who, metrics=request.subject.of.metrics))
+    occupancy = functools.cache(lambda: _occupants(request, _attempts(request)))
+    return _of_days(request, lambda days: days.nodes(occupancy, metrics=request.subject.of.metrics))
 
 
 def _owned(request: _TrafficRequest, owners: pl.DataFrame) -> pl.DataFrame:
@@ -247,8 +247,8 @@ def _owned(request: _TrafficRequest, owners: pl.DataFrame) -> pl.DataFrame:
         stored = source.query("attempt_node_activity", cluster=window.cluster, metrics=",".join(metrics))
         return stored.join(owners.select("owner", *key), on=key).drop(key)
     attempts = _attempts(request)
-    who = _occupants(request, attempts)
-    sums = _of_days(request, lambda days: days.attempts(who, attempts, metrics=metrics))
+    occupancy = _occupants(request, attempts)
+    sums = _of_days(request, lambda days: days.attempts(occupancy, attempts, metrics=metrics))
     if sums is None:
         return pl.DataFrame(schema=_OWNERS)
     return sums.rename({"owner": "attempt"}).join(owners.select("attempt", "owner"), on="attempt").drop("attempt")

@@ -79,7 +79,7 @@ def day_parts(
 ) -> Iterator[DayParts]:
     """Attribute samples of nodes, a few days at a time, so that memory stays flat however many there are.
 
-    The number of nodes of an owner is missing: only all days together have it (`Seen`).
+    The number of nodes of an owner is missing: only all days together have it (`CountedNodes`).
 
     Args:
         days: samples of the same cluster, from the last day to the first; of a day all, or those of some nodes after
@@ -130,7 +130,7 @@ class DayParts:
     nodes: pl.DataFrame
 
 
-class Seen:
+class CountedNodes:
     """The nodes of owners that the days so far had, as far as earlier days may have them again."""
 
     def __init__(self, occupants: Occupants) -> None:

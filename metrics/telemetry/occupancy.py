@@ -111,13 +111,13 @@ def occupants(attempt_nodes: pl.DataFrame, owners: pl.DataFrame, covered: pl.Dat
     return Occupants(places, together, checks, changes=_changes(together, "owner", pl.lit(1)))
 
 
-def _changes(stays: pl.DataFrame, who: str, how_many: pl.Expr) -> pl.Series:
+def _changes(stays: pl.DataFrame, holder: str, how_many: pl.Expr) -> pl.Series:
     """`Holders.changes`; where one stay follows the other without a change of who or how many, there is none."""
     ends = [
-        stays.select((pl.col("place") * FAR + pl.col(end)).alias("change"), who, (how_many * sign).alias("n"))
+        stays.select((pl.col("place") * FAR + pl.col(end)).alias("change"), holder, (how_many * sign).alias("n"))
         for end, sign in (("started", 1), ("ended", -1))
     ]
-    net = pl.concat(ends).group_by("change", who).agg(pl.col("n").sum())
+    net = pl.concat(ends).group_by("change", holder).agg(pl.col("n").sum())
     return net.filter(pl.col("n") != 0)["change"].unique().sort()
 
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 _EPOCH: Final = date(1970, 1, 1)
 
 
-def held_digests(spans: pl.DataFrame, who: Sequence[str], *, day: int, after: int = 0) -> dict[date, str]:
+def held_digests(spans: pl.DataFrame, subject: Sequence[str], *, day: int, after: int = 0) -> dict[date, str]:
     """A text for each UTC day that depends on the spans on it; days without any have none.
 
     Args:
-        spans: whole numbers `begin` and `end` since 1970, of any unit, and the columns of `who`.
-        who: what a span is of.
+        spans: whole numbers `begin` and `end` since 1970, of any unit, and the columns of `subject`.
+        subject: what a span is of.
         day: a day in that unit.
         after: how long after its end a day still depends on spans, in that unit.
 
@@ -31,7 +31,7 @@ def held_digests(spans: pl.DataFrame, who: Sequence[str], *, day: int, after: in
     parts = spans.with_columns(day=days).explode("day").select(
         "day",
         part=pl.struct(
-            *who,
+            *subject,
             pl.max_horizontal("begin", low) - low,
             (pl.min_horizontal("end", low + day + after) - low).alias("stop"),
         ).hash(),

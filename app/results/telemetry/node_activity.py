@@ -10,7 +10,7 @@ import polars as pl
 
 from app.results.telemetry.gpu_activity import day_begin, read_of_day
 from metrics import frames
-from metrics.telemetry.node_attribution import SERIES, WHAT, Seen, added_up, day_parts
+from metrics.telemetry.node_attribution import SERIES, WHAT, CountedNodes, added_up, day_parts
 from metrics.telemetry.rollup_fallback import with_hours
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def node_activity(
     days = reader.query("node_sample_days", cluster=window.cluster)
     samples = (part for _, part in samples_of_days(reader, window, days.rows(), metrics=metrics))
     within = occupants_.within(window.since, window.until)
-    return summed(map(Seen(within).day, day_parts(samples, within)))
+    return summed(map(CountedNodes(within).day, day_parts(samples, within)))
 
 
 def summed(days: Iterable[NodeDay]) -> NodeActivity | None:

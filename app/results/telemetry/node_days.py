@@ -18,7 +18,7 @@ from app.results.telemetry.activity_days import is_whole
 from app.results.telemetry.gpu_activity import DAY, day_begin
 from app.results.telemetry.node_activity import RunningDaySums, in_seconds_of_owners, of_nodes, samples_of_days
 from metrics import frames
-from metrics.telemetry.node_attribution import SERIES, WHAT, Seen, added_up, day_parts
+from metrics.telemetry.node_attribution import SERIES, WHAT, CountedNodes, added_up, day_parts
 from metrics.telemetry.rollup_fallback import LONGEST_S
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class StoredDays:
         return cls(reader, window, {day: n for day, *n in rows if is_whole(day, window, computed)})  # type: ignore[misc]  # two numbers
 
     def nodes(
-        self, who: Callable[[], Occupants], *, metrics: tuple[str, ...]
+        self, occupancy: Callable[[], Occupants], *, metrics: tuple[str, ...]
     ) -> tuple[pl.DataFrame | None, tuple[str, ...]]:
         """`NodeActivity.nodes`, None where there are no samples; and the queries behind it.
 
         Args:
-            who: which attempts were on which nodes; called only where samples have to be read.
+            occupancy: which attempts were on which nodes; called only where samples have to be read.
             metrics: of these metrics only; all if none is named.
         """
         sums = RunningDaySums(list(SERIES))
@@ -84,36 +84,36 @@ class StoredDays:
                 continue
             queries |= dict.fromkeys(SAMPLES)
             for _, parts in parts_of_days(
-                self.reader, self.window, segment.days, who(), after=segment.after, metrics=metrics
+                self.reader, self.window, segment.days, occupancy(), after=segment.after, metrics=metrics
             ):
                 sums.add(parts.nodes)
         whole = sums.whole()
         return (None if whole.is_empty() else of_nodes(sums)), tuple(queries)
 
     def attempts(
-        self, who: Occupants, owners: pl.DataFrame, *, metrics: tuple[str, ...] = ()
+        self, occupancy: Occupants, owners: pl.DataFrame, *, metrics: tuple[str, ...] = ()
     ) -> tuple[pl.DataFrame | None, tuple[str, ...]]:
         """`NodeActivity.owners` of attempts, None where there are no samples; and the queries behind it.
 
         Args:
-            who: who was where.
+            occupancy: which attempts were on which nodes.
             owners: as `metrics.telemetry.occupancy.occupants` reads them: an attempt each.
             metrics: of these metrics only; all if none is named.
         """
-        within = who.within(self.window.since, self.window.until)
-        sums, seen = RunningDaySums(["owner", *WHAT]), Seen(within)
+        within = occupancy.within(self.window.since, self.window.until)
+        sums, counted = RunningDaySums(["owner", *WHAT]), CountedNodes(within)
         queries: dict[str, None] = {}
         for segment in self._segments():
             if segment.stored:
                 queries[ATTEMPTS] = None
                 for some in self._read(ATTEMPTS, segment.days, metrics):
-                    sums.add(_added_by_day(_numbered(some, who, owners), seen))
+                    sums.add(_added_by_day(_numbered(some, occupancy, owners), counted))
                 continue
             queries |= dict.fromkeys(SAMPLES)
             for _, parts in parts_of_days(
-                self.reader, self.window, segment.days, who, after=segment.after, metrics=metrics
+                self.reader, self.window, segment.days, occupancy, after=segment.after, metrics=metrics
             ):
-                sums.add(seen.day(parts).owners)
+                sums.add(counted.day(parts).owners)
         whole = sums.whole()
         return (None if whole.is_empty() else in_seconds_of_owners(sums)), tuple(queries)
 
@@ -172,7 +172,7 @@ def parts_of_days(
     reader: Reader | Writer,
     window: Window,
     days: Iterable[tuple[date, int]],
-    who: Occupants,
+    occupancy: Occupants,
     *,
     after: tuple[date, int] | None,
     metrics: tuple[str, ...] = (),
@@ -183,7 +183,7 @@ def parts_of_days(
         reader: the warehouse.
         window: cluster and time.
         days: UTC days in a row with how many samples they have, the last one first.
-        who: who was where.
+        occupancy: which attempts were on which nodes.
         after: the next day with samples, which is not in the result: a sample is valid up to the next one.
         metrics: of these metrics only; all if none is named.
     """
@@ -198,14 +198,14 @@ def parts_of_days(
             which.append(day)
             yield part
 
-    for parts in day_parts(samples(), who.within(window.since, window.until)):
+    for parts in day_parts(samples(), occupancy.within(window.since, window.until)):
         day = which.popleft()
         if day is not None:
             yield day, parts
 
 
 def stored_rows(
-    day: date, parts: Sequence[DayParts], cluster: str, who: Occupants, owners: pl.DataFrame
+    day: date, parts: Sequence[DayParts], cluster: str, occupancy: Occupants, owners: pl.DataFrame
 ) -> dict[str, pl.DataFrame]:
     """Rows of `NODES` and `ATTEMPTS` of a day.
 
@@ -213,7 +213,7 @@ def stored_rows(
         day: the day.
         parts: of its nodes.
         cluster: the cluster.
-        who: who was where.
+        occupancy: which attempts were on which nodes.
         owners: as in `StoredDays.attempts`.
     """
     begin = [pl.lit(cluster).alias("cluster"), pl.lit(day_begin(day), dtype=frames.TIME).alias("ts")]
@@ -222,7 +222,7 @@ def stored_rows(
     pieces = (
         pl.concat([part.pieces for part in parts])
         .join(owners.select("owner", *key), on="owner")
-        .join(who.places, on="place")
+        .join(occupancy.places, on="place")
         .sort("owner", *SERIES)
     )
     return {
@@ -235,24 +235,24 @@ _SUMS: Final = ("observed", "value", "shared", "shared_value")
 _PIECE: Final = ("owner", "place", *WHAT)
 
 
-def _numbered(stored: pl.DataFrame, who: Occupants, owners: pl.DataFrame) -> pl.DataFrame:
+def _numbered(stored: pl.DataFrame, occupancy: Occupants, owners: pl.DataFrame) -> pl.DataFrame:
     """Rows of `ATTEMPTS` with the numbers of their attempts and nodes, the last day first; as they are added."""
     key = list(frames.ATTEMPT_KEY[1:])
-    named = stored.join(owners.select("owner", *key), on=key).join(who.places, on="node")
+    named = stored.join(owners.select("owner", *key), on=key).join(occupancy.places, on="node")
     return named.select("ts", *_PIECE, *_SUMS).sort("ts", *_PIECE, descending=[True, *(False for _ in _PIECE)])
 
 
-def _added_by_day(pieces: pl.DataFrame, seen: Seen) -> pl.DataFrame:
+def _added_by_day(pieces: pl.DataFrame, counted: CountedNodes) -> pl.DataFrame:
     """Sums by owner and day, the last day first; each node of an owner is counted once, on one of its days."""
-    who = ["owner", *WHAT]
+    key = ["owner", *WHAT]
     if pieces.is_empty():
-        return pieces.select(*who, *_SUMS, pl.lit(0, dtype=pl.Int64).alias("n_nodes"))
+        return pieces.select(*key, *_SUMS, pl.lit(0, dtype=pl.Int64).alias("n_nodes"))
     ends = pieces["ts"].min()
     first = round(ends.timestamp() * 1000) + round(LONGEST_S * 1000)  # type: ignore[union-attr]  # polars types min() broadly
     places = pieces.select("place", *WHAT).unique().with_columns(first=pl.lit(first, dtype=pl.Int64))
-    counts = seen.new(pieces.select(_PIECE).unique(), places)
-    by_day = added_up([pieces.drop("place")], ["ts", *who]).sort("ts", descending=True, maintain_order=True)
-    n_nodes = pl.when(pl.struct(who).is_first_distinct()).then("n_nodes")
-    return by_day.join(counts, on=who, how="left", maintain_order="left").select(
-        *who, *_SUMS, n_nodes.fill_null(0).alias("n_nodes")
+    counts = counted.new(pieces.select(_PIECE).unique(), places)
+    by_day = added_up([pieces.drop("place")], ["ts", *key]).sort("ts", descending=True, maintain_order=True)
+    n_nodes = pl.when(pl.struct(key).is_first_distinct()).then("n_nodes")
+    return by_day.join(counts, on=key, how="left", maintain_order="left").select(
+        *key, *_SUMS, n_nodes.fill_null(0).alias("n_nodes")
     )

@@ -171,7 +171,7 @@ def test_the_inventory_follows_from_what_is_seen_of_nodes(
     states = frames.empty(frames.NODE_STATES)
     with writer.views_computed_once():
         known = on_nodes(writer)
-        assert inventory(nodes, known.seen(nodes), states, covered).equals(
+        assert inventory(nodes, known.presence(nodes), states, covered).equals(
             inventory(nodes, known.every(), states, covered)
         )
 

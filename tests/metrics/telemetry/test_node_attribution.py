@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.telemetry.node_attribution import SERIES, WHAT, NodeDay, Seen, added_up, day_parts
+from metrics.telemetry.node_attribution import SERIES, WHAT, CountedNodes, NodeDay, added_up, day_parts
 from metrics.telemetry.occupancy import Occupants, occupants
 from tests.metrics.tables import rows
 from tests.metrics.telemetry import slow_node_attribution as slow
@@ -63,7 +63,7 @@ def by_day(samples: Sequence[Sample], there: Occupants) -> list[NodeDay]:
     """Newest first, as the samples before midnight have to know what follows; node by node, as large days are read."""
     days = [[s for s in samples if s.at >= MIDNIGHT], [s for s in samples if s.at < MIDNIGHT]]
     parts = [[s for s in day if s.node == node] for day in days for node in ("a", "b", "x")]
-    return list(map(Seen(there).day, day_parts(map(table, parts), there, step_s=STEP, hour_s=slow.HOUR)))
+    return list(map(CountedNodes(there).day, day_parts(map(table, parts), there, step_s=STEP, hour_s=slow.HOUR)))
 
 
 def owners(samples: Sequence[Sample], there: Occupants) -> pl.DataFrame:
