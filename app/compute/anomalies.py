@@ -81,12 +81,12 @@ def write_anomalies(
 
 def _tested(hours: Hours, days: Collection[date], changed: Collection[date]) -> Iterator[DayTests]:
     """The tests of days that changed; of what is stored damaged, all that they depend on is made again."""
-    wanted = {day: _hours_of(hours, day) for day in changed}
+    hours_of_days = {day: _hours_of(hours, day) for day in changed}
     stored = Stored(hours, min(changed), max(changed) + DAY)
     try:
-        yield from days_tested(hours, days, wanted, stored, anew=changed)
+        yield from days_tested(hours, days, hours_of_days, stored, anew=changed)
     except CorruptWarehouseError:
-        yield from days_tested(hours, days, wanted, None)
+        yield from days_tested(hours, days, hours_of_days, None)
 
 
 def _hours_of(hours: Hours, day: date) -> tuple[int, int]:

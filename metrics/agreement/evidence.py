@@ -27,10 +27,10 @@ def with_reasons(found: pl.DataFrame, slurm: pl.DataFrame, kubernetes: pl.DataFr
 
 
 def _reason(found: pl.DataFrame, side: pl.DataFrame, name: str) -> pl.DataFrame:
-    there = side.select("cluster", node="node", since=pl.col("started_at"), till=pl.col("ended_at"), reason="reason")
+    reported = side.select("cluster", node="node", since=pl.col("started_at"), till=pl.col("ended_at"), reason="reason")
     return (
         found.select("_row", "cluster", "started_at", node=name)
-        .join(there, on=_KEY)
+        .join(reported, on=_KEY)
         .filter(
             (pl.col("since") <= pl.col("started_at"))
             & (pl.col("till").is_null() | (pl.col("till") > pl.col("started_at")))

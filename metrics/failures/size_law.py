@@ -81,7 +81,7 @@ class SizeLaw:
         of_a, of_b, both = self.variances
         log_mttf = -(self.a + self.b * x)
         spread = float(special.ndtri(0.975)) * math.sqrt(max(of_a + x * x * of_b + 2 * x * both, 0.0))
-        if self._is_open and not self._has_seen(gpus):
+        if self._is_open and not self._is_within_observed(gpus):
             return from_log(log_mttf), None, None
         return from_log(log_mttf), from_log(log_mttf - spread), from_log(log_mttf + spread)
 
@@ -89,7 +89,7 @@ class SizeLaw:
     def _is_open(self) -> bool:
         return self.b_low is None or self.b_high is None
 
-    def _has_seen(self, gpus: float) -> bool:
+    def _is_within_observed(self, gpus: float) -> bool:
         return self.smallest is not None and self.largest is not None and self.smallest <= gpus <= self.largest
 
 

@@ -97,14 +97,14 @@ class Waiting:
         waits = waits.join(self.queues, on=["cluster", "partition"]).drop("partition")
         served = self.places.join(self.homes, on=["cluster", "node"]).select("lane", "home")
         at_nodes = union(waits.select("lane", "started", "ended")).join(served, on="lane")
-        wanted = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
-        result = wanted.with_columns(pl.lit(None, dtype=pl.String).alias("cause"))
+        demand = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
+        result = demand.with_columns(pl.lit(None, dtype=pl.String).alias("cause"))
         if self.attempt_nodes is not None:
             idle = _idle(
-                self.homes, wanted, self.inventory, attempt_nodes=_during(self.attempt_nodes, low, high),
+                self.homes, demand, self.inventory, attempt_nodes=_during(self.attempt_nodes, low, high),
                 node_states=self.node_states, covered=self.covered,
             )  # fmt: skip
-            result = _with_causes(wanted, causes(waits, served, idle, _blocks(self.homes, self.blocks)))
+            result = _with_causes(demand, causes(waits, served, idle, _blocks(self.homes, self.blocks)))
         full = result.join(self.homes, left_on="lane", right_on="home").with_columns(
             started_at=frames.from_us("started"), ended_at=frames.from_us("ended")
         )
@@ -207,7 +207,7 @@ def _places(serving: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
 
 def _idle(
     homes: pl.DataFrame,
-    wanted: pl.DataFrame,
+    demand: pl.DataFrame,
     inventory: pl.DataFrame,
     *,
     attempt_nodes: pl.DataFrame,
@@ -221,7 +221,7 @@ def _idle(
     states = frames.empty(frames.NODE_STATES) if node_states is None else node_states
     out = states.join(homes, on=key).select("home", *_TIMES)
     return Idle(
-        wanted.rename({"lane": "home"}),
+        demand.rename({"lane": "home"}),
         existing.filter(pl.col("gpus") > 0),
         held.select("home", "started", "ended", pl.col("milli_gpus").alias("gpus")),
         out,
@@ -237,9 +237,9 @@ def _blocks(homes: pl.DataFrame, blocks: pl.DataFrame | None) -> pl.DataFrame:
     return known.select("home", named.alias("block"))
 
 
-def _with_causes(wanted: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
+def _with_causes(demand: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
     """Cut the demand for nodes where the cause changes."""
     names = pl.DataFrame({"code": list(CAUSES), "cause": list(CAUSES.values())}, schema_overrides={"code": pl.Int64})
-    waiting = wanted.with_columns(pl.lit(1).alias("waiting"))
+    waiting = demand.with_columns(pl.lit(1).alias("waiting"))
     cut = sweep([waiting, explained.rename({"home": "lane"})]).drop("waiting")
     return merge_equal(cut.join(names, on="code", how="left", maintain_order="left").drop("code"))

@@ -49,13 +49,13 @@ class Idle:
     """Inputs that decide which nodes were idle. Nodes are numbers (`home`), times microseconds since 1970.
 
     Attributes:
-        wanted: `home`, `started`, `ended`: when work waited that could run there; those of a node do not overlap.
+        demand: `home`, `started`, `ended`: when work waited that could run there; those of a node do not overlap.
         inventory: `home`, `started`, `ended`, `gpus` (thousandths): the inventory.
         held: the same of attempts.
         out: `home`, `started`, `ended`: out of service.
     """
 
-    wanted: pl.DataFrame
+    demand: pl.DataFrame
     inventory: pl.DataFrame
     held: pl.DataFrame
     out: pl.DataFrame
@@ -78,7 +78,7 @@ def causes(waits: pl.DataFrame, served: pl.DataFrame, idle: Idle, standing: pl.D
         `home`, `started`, `ended`, `code` (of `CAUSES`); intervals of a node do not overlap.
     """
     results = [pl.DataFrame(schema={"home": pl.UInt32, "started": pl.Int64, "ended": pl.Int64, "code": pl.Int64})]
-    if not (waits.is_empty() or idle.wanted.is_empty()):
+    if not (waits.is_empty() or idle.demand.is_empty()):
         kinds, times = _kinds(waits, served, idle.inventory)
         partitions = _Partitions(kinds, served, standing)
         for low, high in _windows(idle):
@@ -130,7 +130,7 @@ of service, and how many thousandths of GPUs are free. These may be below zero, 
 
 def _windows(idle: Idle) -> Iterator[tuple[int, int]]:
     """Cut the time in which work waited at UTC midnights, so that each piece has about `PIECE` holds."""
-    low, high = idle.wanted.select(pl.col("started").min().alias("low"), pl.col("ended").max().alias("high")).row(0)
+    low, high = idle.demand.select(pl.col("started").min().alias("low"), pl.col("ended").max().alias("high")).row(0)
     first, last = low // DAY_US, -(-high // DAY_US)
     days = max(1, (last - first) // max(1, math.ceil(idle.held.height / PIECE)))
     for day in range(first, last, days):
@@ -145,7 +145,7 @@ def _idle_pieces(idle: Idle, low: int, high: int) -> pl.DataFrame:
     """
     span = high - low + 1
     layers = [
-        (idle.wanted, pl.lit(_WAITING, dtype=pl.Int64)),
+        (idle.demand, pl.lit(_WAITING, dtype=pl.Int64)),
         (idle.inventory, pl.col("gpus").cast(pl.Int64)),
         (idle.held, -pl.col("gpus").cast(pl.Int64)),
         (idle.out, pl.lit(_OUT, dtype=pl.Int64)),

@@ -26,7 +26,7 @@ from metrics.metric import Metric
 from metrics.mfu.peaks import gpu_of
 from metrics.units import HOUR_S, HOUR_US
 
-SEEN: Final = 0.9
+MIN_OBSERVED_SHARE: Final = 0.9
 """Share of an attempt's GPUs that must have been seen in an hour."""
 
 STEPPED: Final = 0.9
@@ -84,10 +84,10 @@ def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
                                    dtype=pl.Float64),
         }
     )  # fmt: skip
-    seen = hours.filter(pl.col("seen_gpus") >= SEEN * pl.col("held_gpus"))
+    observed = hours.filter(pl.col("seen_gpus") >= MIN_OBSERVED_SHARE * pl.col("held_gpus"))
     pace = pl.col("sm_clock_hz") / pl.col("_clock_hz")
     return (
-        seen.join(about, on="gpu_model", how="left", nulls_equal=True, maintain_order="left")
+        observed.join(about, on="gpu_model", how="left", nulls_equal=True, maintain_order="left")
         .with_columns(hfu_est=pl.col("tensor_active") * pace.fill_null(1.0), clocked=pace.is_not_null())
         .with_columns(gpu_model="_name")
         .drop("_name", "_clock_hz")
@@ -139,11 +139,11 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 @cached_if_empty("logged")
-def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
+def compared(observed: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     """Hours that both cover.
 
     Args:
-        seen: as `executed_share` returns it.
+        observed: as `executed_share` returns it.
         logged: as `logged_hours` returns it.
 
     Returns:
@@ -152,7 +152,7 @@ def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     """
     names = {name: gpu.name for name in logged["gpu_model"].unique() if (gpu := gpu_of(name)) is not None}
     key = [*frames.ATTEMPT_KEY, "hour"]
-    both = seen.drop("run_id", "gpu_model").join(logged, on=key).sort(key)
+    both = observed.drop("run_id", "gpu_model").join(logged, on=key).sort(key)
     most = pl.col("peak_flops") * pl.col("held_gpus") * HOUR_S
     return both.select(
         *key,
@@ -236,12 +236,12 @@ MASKED: Final = "the convention credits attention that a causal mask leaves out,
 UNCLOCKED: Final = "no SM clock (or none of the peak): taken as equal"
 
 
-@cached_if_empty("seen")
-def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) -> pl.DataFrame:
+@cached_if_empty("observed")
+def estimated(observed: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) -> pl.DataFrame:
     """MFU of runs that kept no log, as tensor activity and the fit of their kind of GPU suggest: an estimate.
 
     Args:
-        seen: as `executed_share` returns it.
+        observed: as `executed_share` returns it.
         logged: attempts that logged steps (`frames.ATTEMPT_KEY`): those are none of these.
         fitted: as `fits` returns it; of a kind of GPU that logs of several data types, that of most GPU-hours counts.
 
@@ -257,7 +257,7 @@ def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) ->
     )
     w = pl.col("held_gpus")
     return (
-        seen.join(logged, on=list(frames.ATTEMPT_KEY), how="anti")
+        observed.join(logged, on=list(frames.ATTEMPT_KEY), how="anti")
         .filter(pl.col("run_id").is_not_null())
         .group_by("cluster", "run_id", "gpu_model")
         .agg(

@@ -63,7 +63,7 @@ ACTIVE, NEW, NEVER_USED, DORMANT, REMOVED, NO_ASSOCIATION, UNKNOWN = (
 )  # fmt: skip
 """States of access."""
 
-_WHO = ["cluster", "user", "account"]
+_USER_KEY = ["cluster", "user", "account"]
 
 _AT_ONCE_S: Final = 1e-6
 """Stands for no time at all in the curve, which begins after 0."""
@@ -99,9 +99,9 @@ def access(
     listed, changes, jobs = _by_latest_name(listed, changes, jobs)
     made, gone = _added(changes), _removed(changes)
     rows = (
-        listed.join(made, on=_WHO, how="full", coalesce=True)
-        .join(jobs, on=_WHO, how="full", coalesce=True)
-        .join(gone, on=_WHO, how="left")
+        listed.join(made, on=_USER_KEY, how="full", coalesce=True)
+        .join(jobs, on=_USER_KEY, how="full", coalesce=True)
+        .join(gone, on=_USER_KEY, how="left")
         .with_columns(
             pl.col("n_attempts").fill_null(0),
             added_at=pl.min_horizontal("provisioned_at", "made_at"),
@@ -112,7 +112,7 @@ def access(
     listed_since = (pl.col("last_seen_at") > pl.col("gone_at")).fill_null(value=False)
     taken = pl.col("gone_at").is_not_null() & ~listed_since
     missing = pl.col("last_seen_at") < pl.col("listed_at")
-    there = (
+    has_association = (
         pl.when(taken)
         .then(pl.lit(value=False))
         .when(pl.col("last_seen_at").is_not_null() & ~missing)
@@ -124,14 +124,14 @@ def access(
         .then(pl.lit(value=False))
     )
     start = pl.coalesce("added_at", "first_seen_at")
-    seen_before = pl.col("last_seen_at").is_not_null() | pl.col("remade_at").is_not_null()
+    was_listed = pl.col("last_seen_at").is_not_null() | pl.col("remade_at").is_not_null()
     at = frames.instant(until)
     known = pl.col("added_at") >= pl.lit(accounted_from, dtype=frames.TIME)
     timely = known & (pl.col("first_job_at") >= pl.col("added_at"))
     unused = frames.seconds(at - pl.max_horizontal("last_active_at", start))
     return (
         rows.with_columns(
-            has_association=there,
+            has_association=has_association,
             removed_at=pl.when(taken).then("gone_at"),
             removed_by=pl.when(taken).then("gone_by"),
             to_first_job_s=pl.when(timely).then(frames.seconds(pl.col("first_job_at") - pl.col("added_at"))),
@@ -139,11 +139,11 @@ def access(
                 frames.seconds(pl.min_horizontal(at, pl.when(taken).then("gone_at")) - pl.col("added_at"))
             ),
             unused_s=unused,
-            state=_state(there, seen_before, unused, dormant_s),
+            state=_state(has_association, was_listed, unused, dormant_s),
         )
         .select(
-            *_WHO, "admin_level", "added_at", "added_by", "removed_at", "removed_by", "has_association", "n_attempts",
-            "first_job_at", "last_active_at", "to_first_job_s", "waiting_s", "unused_s", "state",
+            *_USER_KEY, "admin_level", "added_at", "added_by", "removed_at", "removed_by", "has_association",
+            "n_attempts", "first_job_at", "last_active_at", "to_first_job_s", "waiting_s", "unused_s", "state",
         )
         .sort("added_at", "user", "account", nulls_last=True)
     )  # fmt: skip
@@ -185,24 +185,26 @@ def _merged_lists(listed: pl.DataFrame) -> pl.DataFrame:
     last = pl.col("last_seen_at", "listed_at").max()
     by_time = listed.sort("last_seen_at", nulls_last=False)
     return (
-        by_time.group_by(_WHO, maintain_order=True).agg(pl.col("admin_level").last(), first, last).select(list(LISTED))
+        by_time.group_by(_USER_KEY, maintain_order=True)
+        .agg(pl.col("admin_level").last(), first, last)
+        .select(list(LISTED))
     )
 
 
 def _merged_jobs(jobs: pl.DataFrame) -> pl.DataFrame:
     """Each user in an account once."""
     sums = pl.col("n_attempts").sum(), pl.col("first_job_at").min(), pl.col("last_active_at").max()
-    return jobs.group_by(_WHO, maintain_order=True).agg(*sums).select(list(JOBS))
+    return jobs.group_by(_USER_KEY, maintain_order=True).agg(*sums).select(list(JOBS))
 
 
-def _state(there: pl.Expr, seen_before: pl.Expr, unused: pl.Expr, dormant_s: float) -> pl.Expr:
+def _state(has_association: pl.Expr, was_listed: pl.Expr, unused: pl.Expr, dormant_s: float) -> pl.Expr:
     never = pl.col("n_attempts") == 0
     fresh = unused < dormant_s
     return (
-        pl.when(there.is_null())
+        pl.when(has_association.is_null())
         .then(pl.when(never).then(pl.lit(UNKNOWN)).when(fresh).then(pl.lit(ACTIVE)).otherwise(pl.lit(DORMANT)))
-        .when(~there)
-        .then(pl.when(seen_before).then(pl.lit(REMOVED)).otherwise(pl.lit(NO_ASSOCIATION)))
+        .when(~has_association)
+        .then(pl.when(was_listed).then(pl.lit(REMOVED)).otherwise(pl.lit(NO_ASSOCIATION)))
         .when(never)
         .then(
             pl.when(~fresh)
@@ -237,7 +239,7 @@ def _added(changes: pl.DataFrame) -> pl.DataFrame:
     return (
         _numbered(changes)
         .sort("ts", "actor", maintain_order=True)
-        .group_by(_WHO)
+        .group_by(_USER_KEY)
         .agg(
             pl.col("ts").first().alias("made_at"),
             pl.col("actor").first().alias("added_by"),
@@ -266,14 +268,14 @@ def _removed(changes: pl.DataFrame) -> pl.DataFrame:
         removed = gone.filter(pl.col("action") == action).select(
             "cluster", "gone_at", "gone_by", pl.col(source).alias(of)
         )
-        whom = made.select("cluster", *dict.fromkeys((of, "user", "account", "id"))).unique()
-        joined = removed.explode(of).join(whom, on=["cluster", of], maintain_order="left")
-        parts.append(joined.select(*_WHO, "id", "gone_at", "gone_by"))
-    ends = pl.concat(parts).sort("gone_at", "gone_by").group_by(*_WHO, "id").last()
-    lasting = made.group_by(*_WHO, "id").agg(pl.col("ts").max())
-    each = lasting.join(ends, on=[*_WHO, "id"], how="left", nulls_equal=True)
+        associations = made.select("cluster", *dict.fromkeys((of, "user", "account", "id"))).unique()
+        joined = removed.explode(of).join(associations, on=["cluster", of], maintain_order="left")
+        parts.append(joined.select(*_USER_KEY, "id", "gone_at", "gone_by"))
+    ends = pl.concat(parts).sort("gone_at", "gone_by").group_by(*_USER_KEY, "id").last()
+    lasting = made.group_by(*_USER_KEY, "id").agg(pl.col("ts").max())
+    each = lasting.join(ends, on=[*_USER_KEY, "id"], how="left", nulls_equal=True)
     is_gone = (pl.col("gone_at") > pl.col("ts")).fill_null(value=False)
-    latest = each.sort("gone_at", "gone_by", nulls_last=False).group_by(_WHO, maintain_order=True)
+    latest = each.sort("gone_at", "gone_by", nulls_last=False).group_by(_USER_KEY, maintain_order=True)
     return latest.agg(is_gone.all().alias("is_gone"), pl.col("gone_at", "gone_by").last()).filter("is_gone")
 
 

@@ -21,7 +21,7 @@ LISTED: frames.Schema = {
 }
 """A user in a list of coordinators; `account` empty: of none: `coordinators_listed`."""
 
-_WHO: Final = ["cluster", "user", "account"]
+_USER_KEY: Final = ["cluster", "user", "account"]
 
 
 def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
@@ -36,17 +36,20 @@ def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     renamed = renames(changes)
     lists = with_latest_names(listed, renamed, user="user", at="last_seen_at")
     made = with_latest_names(_appointments(changes), renamed, user="user", at="ts")
-    seen = lists.select(*_WHO, ts="last_seen_at")
+    seen = lists.select(*_USER_KEY, ts="last_seen_at")
     held = (
-        pl.concat([seen, made]).filter(pl.col("account") != "").group_by(_WHO).agg(pl.col("ts").max().alias("held_at"))
+        pl.concat([seen, made])
+        .filter(pl.col("account") != "")
+        .group_by(_USER_KEY)
+        .agg(pl.col("ts").max().alias("held_at"))
     )
     looked = lists.group_by("cluster", "user").agg(pl.col("last_seen_at").max().alias("lacked_at"))
     removed = _removed(held, with_latest_names(_removals(changes), renamed, user="user", at="ts"))
-    rows = held.join(looked, on=["cluster", "user"], how="left").join(removed, on=_WHO, how="left")
+    rows = held.join(looked, on=["cluster", "user"], how="left").join(removed, on=_USER_KEY, how="left")
     gone = pl.max_horizontal("lacked_at", "removed_at")
     was_removed = (pl.col("removed_at") >= pl.col("held_at")).fill_null(value=False)
     is_held = ~was_removed & (pl.col("held_at") >= gone).fill_null(value=True)
-    return rows.filter(is_held).select(_WHO).sort(_WHO)
+    return rows.filter(is_held).select(_USER_KEY).sort(_USER_KEY)
 
 
 def _appointments(changes: pl.DataFrame) -> pl.DataFrame:
@@ -75,7 +78,7 @@ def _values(name: str) -> pl.Expr:
 
 def _removed(held: pl.DataFrame, removals: pl.DataFrame) -> pl.DataFrame:
     """Time at which each was last removed: `removed_at`."""
-    each = held.join(removals.rename({"user": "whom", "account": "of"}), on="cluster")
-    means = pl.col("whom").is_null() | (pl.col("whom") == pl.col("user"))
-    means &= pl.col("of").is_null() | (pl.col("of") == pl.col("account"))
-    return each.filter(means).group_by(_WHO).agg(pl.col("ts").max().alias("removed_at"))
+    each = held.join(removals.rename({"user": "removed_user", "account": "removed_account"}), on="cluster")
+    means = pl.col("removed_user").is_null() | (pl.col("removed_user") == pl.col("user"))
+    means &= pl.col("removed_account").is_null() | (pl.col("removed_account") == pl.col("account"))
+    return each.filter(means).group_by(_USER_KEY).agg(pl.col("ts").max().alias("removed_at"))

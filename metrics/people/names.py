@@ -47,8 +47,8 @@ def renames(changes: pl.DataFrame) -> pl.DataFrame:
     made = changes.filter(pl.col("action") == "Add Associations").select(
         "cluster", old=pl.col("detail").str.extract(_MADE, 1), reused_at="ts"
     )
-    given = pl.concat([made, rows.select("cluster", old="new", reused_at="ts")])
-    later = rows.join(given, on=["cluster", "old"]).filter(pl.col("reused_at") > pl.col("ts"))
+    reused = pl.concat([made, rows.select("cluster", old="new", reused_at="ts")])
+    later = rows.join(reused, on=["cluster", "old"]).filter(pl.col("reused_at") > pl.col("ts"))
     again = later.group_by("cluster", "old", "ts").agg(pl.col("reused_at").min())
     joined = rows.join(again, on=["cluster", "old", "ts"], how="left")
     return frames.conform(joined.sort("ts", "old", "new"), RENAMES)

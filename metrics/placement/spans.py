@@ -179,7 +179,7 @@ class NodePlaces:
         self.held = _intervals(attempt_nodes).join(self._homes, on=_NODE).rename({"milli_gpus": "gpus"})
         self._places = self._numbered(places)
         self._serving = self._partitions(nodes)
-        self._there = _intervals(inventory).join(self._homes, on=_NODE)
+        self._inventory = _intervals(inventory).join(self._homes, on=_NODE)
         self._out = _intervals(node_states).join(self._homes, on=_NODE)
 
     @functools.cached_property
@@ -189,7 +189,7 @@ class NodePlaces:
         lanes = ("started", "ended")
         return sweep(
             [
-                self._there.select(pl.col("home").alias("lane"), *lanes, pl.col("milli_gpus").alias("gpus")),
+                self._inventory.select(pl.col("home").alias("lane"), *lanes, pl.col("milli_gpus").alias("gpus")),
                 self.held.select(
                     pl.col("home").alias("lane"), *lanes, pl.col("gpus").fill_null(_EVER >> 20).alias("taken")
                 ),
@@ -293,9 +293,9 @@ class NodePlaces:
     ) -> pl.Series:
         """The least number of groups at each start."""
         # Its own nodes count, too, where others could not have had them at that moment.
-        beside = able.sort("started").rename({"started": "from"}).select("home", "from", "ended")
+        candidates = able.sort("started").rename({"started": "from"}).select("home", "from", "ended")
         held = own.sort("at").join_asof(
-            beside, left_on="at", right_on="from", by="home", strategy="backward", check_sortedness=False
+            candidates, left_on="at", right_on="from", by="home", strategy="backward", check_sortedness=False
         )
         added = held.filter((pl.col("ended") <= pl.col("at")).fill_null(value=True))
         numbers = {group: place for place, group in enumerate(sorted({*own[level], *map(group_of.get, able["place"])}))}

@@ -42,9 +42,9 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
         (pl.col("attempt_no") - 1).alias("attempt_no"),
         pl.col("eligible_at").alias("next_eligible_at"),
         pl.col("started_at").alias("restarted_at"),
-        (pl.col("ended_at").is_not_null() & pl.col("started_at").is_null()).alias("given_up"),
+        (pl.col("ended_at").is_not_null() & pl.col("started_at").is_null()).alias("never_started"),
     )
-    pairs = broken.join(following, on=_RUN).filter(~pl.col("given_up"))
+    pairs = broken.join(following, on=_RUN).filter(~pl.col("never_started"))
     eligible = pl.col("next_eligible_at")
     held_until = pl.when(eligible.is_not_null()).then(pl.max_horizontal(eligible, "ended_at"))
     return frames.conform(

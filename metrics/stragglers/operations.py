@@ -140,10 +140,10 @@ def _absent(ranks: pl.Series) -> list[int]:
     >>> _absent(pl.Series([1, 2, 4])), _absent(pl.Series([0, 8, 16])), _absent(pl.Series([], dtype=pl.Int64))
     ([0, 3], [], [])
     """
-    there = set(ranks)
-    last = max(there, default=-1)
-    few = last < 2 * len(there)
-    return [number for number in range(last) if number not in there] if few else []
+    present = set(ranks)
+    last = max(present, default=-1)
+    few = last < 2 * len(present)
+    return [number for number in range(last) if number not in present] if few else []
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:

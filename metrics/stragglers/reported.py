@@ -90,7 +90,9 @@ def reported_ranks(rows: pl.DataFrame) -> pl.DataFrame:
         since=pl.col("reported_at").min(),
         until=pl.col("reported_at").max(),
     )
-    telling = pl.col("measure").replace_strict({name: at for at, name in enumerate(SLOW_SIDE)}, return_dtype=pl.Int64)
+    measure_rank = pl.col("measure").replace_strict(
+        {name: at for at, name in enumerate(SLOW_SIDE)}, return_dtype=pl.Int64
+    )
     shares = ranks.join(reports, on=_OF).with_columns(share=pl.col("listed") / pl.col("reports"))
-    ordered = shares.sort(-pl.col("share"), telling, -pl.col("listed").cast(pl.Int64), *_OF, "rank")
+    ordered = shares.sort(-pl.col("share"), measure_rank, -pl.col("listed").cast(pl.Int64), *_OF, "rank")
     return frames.conform(ordered, REPORTED)

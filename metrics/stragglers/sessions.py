@@ -15,7 +15,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.stragglers.actions import ACTIONS
-from metrics.stragglers.beside import against_other_runs, time_outside_computation
+from metrics.stragglers.outside_computation import against_other_runs, time_outside_computation
 from metrics.stragglers.reasons import reason, share_explained
 from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
@@ -104,22 +104,22 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
         ranks=pl.col("ranks").max(),
         intervals=pl.len().cast(pl.Int64),
     )
-    beside = times.join(intervals, on=[*_SESSION, "first_step"], how="left")
-    for part in (_lasting(beside), _slowest_stage(beside), time_outside_computation(times)):
+    in_intervals = times.join(intervals, on=[*_SESSION, "first_step"], how="left")
+    for part in (_lasting(in_intervals), _slowest_stage(in_intervals), time_outside_computation(times)):
         sums = sums.join(part, on=_SESSION, how="left")
     return sums
 
 
-def _lasting(beside: pl.DataFrame) -> pl.DataFrame:
+def _lasting(in_intervals: pl.DataFrame) -> pl.DataFrame:
     """Computation time of a session's slowest rank relative to the middle rank, over all its intervals together."""
-    ranks = beside.group_by(*_SESSION, "rank").agg(pl.col("compute_s").sum() / pl.col("middle").sum())
+    ranks = in_intervals.group_by(*_SESSION, "rank").agg(pl.col("compute_s").sum() / pl.col("middle").sum())
     return ranks.group_by(_SESSION).agg(lasting=pl.col("compute_s").max())
 
 
-def _slowest_stage(beside: pl.DataFrame) -> pl.DataFrame:
+def _slowest_stage(in_intervals: pl.DataFrame) -> pl.DataFrame:
     """The pipeline stage with most work, and how many times the middle rank's seconds its middle rank computes."""
     seconds = pl.col("compute_s").median(), pl.col("middle").first()
-    stages = beside.filter(pl.col("stage").is_not_null()).group_by(*_SESSION, "stage", "first_step").agg(*seconds)
+    stages = in_intervals.filter(pl.col("stage").is_not_null()).group_by(*_SESSION, "stage", "first_step").agg(*seconds)
     of_stage = stages.group_by(*_SESSION, "stage").agg(stage_ratio=pl.col("compute_s").sum() / pl.col("middle").sum())
     slowest = of_stage.sort("stage_ratio", "stage", descending=[True, False])
     return slowest.unique(_SESSION, keep="first", maintain_order=True).rename({"stage": "slowest_stage"})
@@ -238,8 +238,8 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     return (
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
-        .with_columns(beside=pl.when(no_rank).then(_cause_outside_computation()))
-        .with_columns(cause=pl.coalesce(pl.col("beside").replace_strict(_CAUSE_OF, default=None), "cause"))
+        .with_columns(outside_cause=pl.when(no_rank).then(_cause_outside_computation()))
+        .with_columns(cause=pl.coalesce(pl.col("outside_cause").replace_strict(_CAUSE_OF, default=None), "cause"))
         .with_columns(cause=pl.when(_unsure_of_network()).then(pl.lit("unknown")).otherwise("cause"))
         .with_columns(
             reason=reason(n_slow),
@@ -301,11 +301,11 @@ def _lost() -> pl.Expr:
     network = pl.coalesce(pl.max_horizontal("network_s", "others_s"), _most("network"))
     host = pl.max_horizontal("launch_s", _most("launch"))
     seconds = (
-        pl.when(pl.col("beside") == "network")
+        pl.when(pl.col("outside_cause") == "network")
         .then(network)
-        .when(pl.col("beside").is_in(["launch", "now and then"]))
+        .when(pl.col("outside_cause").is_in(["launch", "now and then"]))
         .then(host)
-        .when(pl.col("beside").is_not_null())
+        .when(pl.col("outside_cause").is_not_null())
         .then("late_s")
     )
     return pl.coalesce(seconds * pl.col("ranks"), "lost_gpu_s")

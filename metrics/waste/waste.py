@@ -150,8 +150,8 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
         "short_of_limit": (pl.when(short).then(held).otherwise(none),) * 2,
         "at_maximum": (pl.when(at_most).then(held).otherwise(none),) * 2,
     }
-    seen_only = {kind: ends[0] for kind, ends in measured.items()}
-    return timed.with_columns(**seen_only, **{f"{kind}_high": ends[1] for kind, ends in measured.items()})
+    lower_bounds = {kind: ends[0] for kind, ends in measured.items()}
+    return timed.with_columns(**lower_bounds, **{f"{kind}_high": ends[1] for kind, ends in measured.items()})
 
 
 def maxima(spending: pl.DataFrame) -> pl.DataFrame:

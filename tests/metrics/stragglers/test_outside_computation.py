@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.stragglers.beside import LEAST_SHARE, late_hosts
+from metrics.stragglers.outside_computation import LEAST_SHARE, late_hosts
 from metrics.stragglers.sessions import session_stragglers
 
 RANKS, NODE_RANKS, INTERVALS = 32, 8, 40

@@ -124,7 +124,7 @@ def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
     apart = (pl.col("computing") > ALIKE * pl.col("computing").shift(1)).over(of_size).fill_null(value=False)
     transfers, computing = pl.col("network_share") * pl.col("wall_s"), pl.col("middle_s") / pl.col("measured_steps")
     known = sessions.filter((pl.col("measured_steps") > 0) & (pl.col("middle_s") > 0))
-    beside = (
+    grouped = (
         known.select(*_SESSION, "ranks", "wall_s", "measured_steps", s=transfers, computing=computing)
         .sort(*of_size, "computing", "run_id", "session")
         .with_columns(group=apart.cum_sum().over(of_size))
@@ -137,7 +137,7 @@ def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
     others = pl.col("run_id").n_unique().over(of_group) - 1
     enough = others >= MIN_RUNS - 1
     longer = enough & (pl.col("s") > LONGER * usual)
-    compared = beside.select(
+    compared = grouped.select(
         *_SESSION,
         others=pl.when(enough).then(others).cast(pl.Int64),
         others_s=pl.when(longer).then(pl.col("s") - usual),
