@@ -74,7 +74,7 @@ class _SurplusRow:
         self._columns = columns
         self._fields = fields
         self._surplus = surplus
-        self._asked: dict[tuple[int, int, int], bool] = {}
+        self._fitting: dict[tuple[int, int, int], bool] = {}
 
     def spread(self) -> Spread | None:
         """The common fields of all readings, and the common texts of the likeliest ones."""
@@ -143,10 +143,10 @@ class _SurplusRow:
 
     def _holds(self, column: int, start: int, end: int) -> bool:
         """Whether the shape of the column allows these fields; evaluated once."""
-        question = (column, start, end)
-        fits = self._asked.get(question)
+        span = (column, start, end)
+        fits = self._fitting.get(span)
         if fits is None:
-            fits = self._asked[question] = self._fits(*question)
+            fits = self._fitting[span] = self._fits(*span)
         return fits
 
     def _fits(self, column: int, start: int, end: int) -> bool:

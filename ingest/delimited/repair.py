@@ -28,7 +28,7 @@ MAX_LINES: Final = 1_000
 MAX_TRIES: Final = 8
 """Ends that are tried once a torn record has enough delimiters: a later line may bring the rest of its text."""
 
-MIN_TELLING: Final = 2
+MIN_TYPED_FIELDS: Final = 2
 """Typed fields at the front beyond which one misfit is forgiven."""
 
 
@@ -107,7 +107,7 @@ class Assembler:
 
     def _record(self, lines: Sequence[str], at: int) -> tuple[int, Spread | None]:
         """The record beginning at a line: where it stops, and its reading if there is one."""
-        if not self._may_begin(lines[at]):
+        if not self._allows_beginning(lines[at]):
             return at + 1, None
         delimiters = tries = 0
         for stop in range(at + 1, min(len(lines), at + MAX_LINES) + 1):
@@ -165,21 +165,21 @@ class Assembler:
             leading += 1
         return leading
 
-    def _may_begin(self, line: str) -> bool:
+    def _allows_beginning(self, line: str) -> bool:
         """Whether the typed columns at the front allow a beginning. Of three or more, one may be damaged."""
         fields = line.split(self._delimiter)[: self._leading]
         pairs = zip(self._shapes, fields, strict=False)
         misfits = sum(shape is not None and shape.fullmatch(field) is None for shape, field in pairs)
-        return misfits <= (len(fields) > MIN_TELLING)
+        return misfits <= (len(fields) > MIN_TYPED_FIELDS)
 
     def _begins(self, line: str) -> bool:
         """Whether typed columns at the front confirm a beginning."""
-        return self._leading > 0 and self._delimiter in line and self._may_begin(line)
+        return self._leading > 0 and self._delimiter in line and self._allows_beginning(line)
 
     def _is_another(self, line: str) -> bool:
         """Whether several typed columns at the front all fit the beginning of another record."""
         fields = line.split(self._delimiter)[: self._leading]
-        if len(fields) <= MIN_TELLING or not fields[0] or not fields[1]:
+        if len(fields) <= MIN_TYPED_FIELDS or not fields[0] or not fields[1]:
             return False
         return all(shape is None or shape.fullmatch(field) for shape, field in zip(self._shapes, fields, strict=False))
 

@@ -172,9 +172,9 @@ SIZES: Final = (
     "printed_mfu",
     "printed_steps",
 )
-"""Facts that are above zero where they are known, those of `MAY_BE_NONE` at least zero."""
+"""Facts that are above zero where they are known, those of `MAY_BE_ZERO` at least zero."""
 
-MAY_BE_NONE: Final = {"attention_layers", "experts", "shared_experts"}
+MAY_BE_ZERO: Final = {"attention_layers", "experts", "shared_experts"}
 """Facts that may be zero: a model may have none of these."""
 
 RECOMPUTED: Final = ("none", "selective", "full")

@@ -282,14 +282,14 @@ class ProcessSteps:
             yield from self._lines(point, 1, point.step_time, None, self._tokens(point, None, 1))
             return
         gap = point.t - before.t
-        n = point.step - before.step if point.between and self._may_be(point.step - before.step, gap) else 1
+        n = point.step - before.step if point.between and self._is_plausible(point.step - before.step, gap) else 1
         yield from self._lines(point, n, self._length(point, gap, n), before.t, self._tokens(point, before, n))
 
     def _fastest(self) -> float:
         """The fastest of the usual steps; 0 while it is not known."""
         return min(self._intervals) if len(self._intervals) >= FEWEST_KNOWN else 0.0
 
-    def _may_be(self, n: int, gap: float) -> bool:
+    def _is_plausible(self, n: int, gap: float) -> bool:
         """Whether `n` steps may have been executed in `gap` seconds; steps that go on as fast as before may."""
         self._doubts = not self._doubts and gap / n * TOO_FAST < self._fastest()
         return n <= MOST_BETWEEN and not self._doubts

@@ -13,7 +13,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.plausible import LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog.lines import (
     IDS,
-    MAY_BE_NONE,
+    MAY_BE_ZERO,
     RECOMPUTED,
     SIZES,
     US,
@@ -69,7 +69,7 @@ def session_of(run: Run, cluster: str | None, origin: str, first_step: int, warn
     facts = {name: getattr(run, name) for name in SIZES}
     facts["restart_count"] = run.restart_count
     for name, value in facts.items():
-        if not is_within(name, value, 0.0 if name in {*MAY_BE_NONE, "restart_count"} else math.ulp(0.0)):
+        if not is_within(name, value, 0.0 if name in {*MAY_BE_ZERO, "restart_count"} else math.ulp(0.0)):
             detail = (
                 f"run {run_id}: {name} is {value:g}, which is impossible (at most {RUN_LOG[name].most:g}: "
                 f"{RUN_LOG[name].why}); it counts as unknown"

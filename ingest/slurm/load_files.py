@@ -170,7 +170,7 @@ def _parse(data: bytes, kind: SourceName, context: ParseContext, loaded: list[Pa
         # A dump of events does not record its own time; the coverage query takes it to reach as far as accounting.
         # One without any node event is evidence that nothing happened.
         return replace(parsed, covers_until=context.until)
-    return seen_until_now(parsed)
+    return close_states_at_snapshot(parsed)
 
 
 def _names_clusters(kind: SourceName, data: bytes) -> bool:
@@ -185,7 +185,7 @@ def _only_cluster(loaded: list[Parsed], writer: Writer, origin: str) -> str:
     return only_cluster(origin, named)
 
 
-def seen_until_now(nodes: Parsed) -> Parsed:
+def close_states_at_snapshot(nodes: Parsed) -> Parsed:
     """A snapshot proves node states until its own time, not after it."""
     states = nodes.frames.get("node_states")
     if states is None or nodes.covers_until is None:

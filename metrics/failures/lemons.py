@@ -47,7 +47,7 @@ OWN_REASON: Final = r"(?i)^trackside:"
 
 _NODE = ["cluster", "node"]
 
-EXPOSURE: frames.Schema = {"cluster": frames.TEXT, "node": frames.TEXT, "there_gpu_s": frames.NUMBER,
+EXPOSURE: frames.Schema = {"cluster": frames.TEXT, "node": frames.TEXT, "present_gpu_s": frames.NUMBER,
                            "ran_gpu_s": frames.NUMBER}  # fmt: skip
 """A node in a window: GPU-seconds that it was there, and those that attempts ran on it."""
 
@@ -141,7 +141,7 @@ def lemon_nodes(
         rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int64),
         window_from=frames.instant(since),
         window_until=frames.instant(until),
-    ).drop("there_gpu_s", "ran_gpu_s")
+    ).drop("present_gpu_s", "ran_gpu_s")
 
 
 _COUNTED = ["failures", "single_node_failures", "multi_node_failures", "hardware_kinds", "out_count", "excluded_by"]
@@ -300,7 +300,7 @@ def _times_out(states: pl.DataFrame, since: datetime, until: datetime) -> pl.Dat
 def _tested(table: pl.DataFrame, least: int) -> pl.DataFrame:
     """With the p-values and what follows from them."""
     failures, exposed = _floats(table, "failures"), _floats(table, "exposure_gpu_days")
-    present_gpu_s = _floats(table, "there_gpu_s")
+    present_gpu_s = _floats(table, "present_gpu_s")
     p_values = p_above_rest(failures, exposed)
     flag_at = flag_from(failures, exposed, least)
     elsewhere = exposed.sum() - exposed

@@ -202,7 +202,7 @@ def _startups(dice: random.Random) -> pl.DataFrame:
 
 def _lemons(broken: pl.DataFrame, unblamed: pl.DataFrame) -> pl.DataFrame:
     none = Signals(pl.DataFrame(schema=KINDS), rows(frames.NODE_STATES), pl.DataFrame(schema=EXCLUSIONS))
-    there = [{"cluster": "c", "node": f"n{n}", "there_gpu_s": 1e7, "ran_gpu_s": 1e6 / (n + 1)} for n in range(30)]
+    there = [{"cluster": "c", "node": f"n{n}", "present_gpu_s": 1e7, "ran_gpu_s": 1e6 / (n + 1)} for n in range(30)]
     return lemon_nodes(pl.DataFrame(there, schema=EXPOSURE), broken, unblamed, none, since=at(), until=at(300))
 
 

@@ -140,7 +140,7 @@ class HttpClient:
         try:
             return question()
         except AnsweredError as error:
-            if error.may_be_smaller:
+            if error.smaller_may_succeed:
                 raise LimitExceededError(error.message) from None
             reason = f": {shown(error.message)}" if error.message else ""
             down = self.down(f"answers with status {error.status}{reason}", error.hint)

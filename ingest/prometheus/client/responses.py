@@ -82,7 +82,7 @@ class AnsweredError(Exception):
         super().__init__(f"{status} {message}")
 
     @property
-    def may_be_smaller(self) -> bool:
+    def smaller_may_succeed(self) -> bool:
         """Whether a smaller request may be answered."""
         if TOO_OFTEN.search(self.message):
             return False
@@ -150,7 +150,7 @@ def not_streamed() -> Iterator[None]:
     try:
         yield
     except AnsweredError as error:
-        if error.status in AGAIN or error.may_be_smaller:
+        if error.status in AGAIN or error.smaller_may_succeed:
             raise
         raise NotStreamedError from error
     except (NotPrometheusError, PrometheusApiClientException) as error:

@@ -60,7 +60,7 @@ _DATES: Final = tuple(
 )
 _OF_RICH: Final = re.compile(rf"{_BEFORE}(?<=\[){_MONTH}/{_DAY}/(?P<year>\d\d) {_TIME}(?=\]\s+{_LEVEL})".encode())
 _EPOCH: Final = re.compile((_BEFORE + r"(?P<epoch>1[4-9]\d{8}(?:\d{3}){0,3}(?:[.,]\d{1,9})?)" + _END).encode())
-_MAY_BE: Final = re.compile(
+_CANDIDATE: Final = re.compile(
     rb"(?:\[[A-Za-z]\w*\]:?)?[\s[]*(?!20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:)(?:\d|[A-Z][a-z]{2}[ ,])|\s{8,40}[DIWEC]"
 )
 """What a line with one of the forms matches: nearly all other lines are passed over at once."""
@@ -133,7 +133,7 @@ def forms_of_most(lines: Sequence[bytes], forms: _Forms) -> _Forms:
 def _forms(head: bytes) -> _Forms:
     """The forms of which there are different times in the beginning of a log."""
     found: dict[re.Pattern[bytes], set[bytes]] = {}
-    for line in filter(_MAY_BE.match, head.split(b"\n")):
+    for line in filter(_CANDIDATE.match, head.split(b"\n")):
         for form in (*_DATES, _OF_RICH, _EPOCH, _REPEATED):
             match = form.match(line)
             if match is not None:

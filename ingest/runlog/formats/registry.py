@@ -76,8 +76,8 @@ def chunks_of_run_log(
     form = recognised(head[:HEAD])
     if utf_16(head) is not None and (form is None or not form.is_binary):
         head, rest = _beginning(decoded(_chained(head, rest)))
-    may_hold_lines = form is None or form.mark != b""
-    unwrapped = unwrapping(head[:HEAD]) or lines_of_export(head[:HEAD]) if may_hold_lines else None
+    is_text = form is None or form.mark != b""
+    unwrapped = unwrapping(head[:HEAD]) or lines_of_export(head[:HEAD]) if is_text else None
     if unwrapped is not None:
         head, rest = _beginning(unwrapped(_chained(head, rest)))
         form = recognised(head[:HEAD])

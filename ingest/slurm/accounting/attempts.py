@@ -42,7 +42,7 @@ ZOMBIE_S: Final = 30 * 86_400
 """A job open for longer may be one whose end slurmdbd never received."""
 
 
-GPUS_SEEN: Final[Schema] = {"cluster": TEXT, "most": GPUS}
+MOST_GPUS: Final[Schema] = {"cluster": TEXT, "most": GPUS}
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def read_facts(
         attempts=attempts,
         refused=refused,
         warnings=[*_warnings(columns, good), *damaged],
-        until=good["seen_until"],
+        until=good["known_until"],
         lists=_held(columns.lists, attempts),
-        gpus=_gpus_seen(good),
+        gpus=_most_gpus(good),
         summaries=summaries,
     )
 
@@ -205,9 +205,7 @@ def _holdings(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
     ended = final | (~pl.col("state").is_in(values.OPEN_STATES) & pl.col("end").is_not_null())
     # For a moment sacct may show a final state without its End: Start + Elapsed is taken until it shows one.
     guessed = final & pl.col("end").is_null() & pl.col("start").is_not_null() & pl.col("elapsed_s").is_not_null()
-    table = table.with_columns(guessed=guessed).with_columns(
-        end=pl.when("guessed").then(_last_seen_running()).otherwise("end")
-    )
+    table = table.with_columns(guessed=guessed).with_columns(end=pl.when("guessed").then(_ran_until()).otherwise("end"))
     held = pl.col("start").is_not_null() & (pl.col("n_listed") > 0).fill_null(value=False) & ~pending
     # An allocation without steps of its own may be recorded with its node list and request only.
     only_request = pl.col("alloc_tres").is_null() | (
@@ -290,16 +288,16 @@ def _period() -> list[pl.Expr]:
     suspended = pl.coalesce("suspended", pl.when("held").then(excess.clip(lower_bound=0)))
     own = (ended_at - started_at).dt.total_microseconds() / 1e6
     suspended = pl.min_horizontal(suspended, pl.when(suspended.is_not_null()).then(own))
-    still = pl.when(pl.col("held") & ~pl.col("ended")).then(_last_seen_running())
+    still = pl.when(pl.col("held") & ~pl.col("ended")).then(_ran_until())
     return [
         pl.when("held").then(started_at).alias("started_at"),
         ended_at.alias("ended_at"),
         suspended.alias("suspended_s"),
-        pl.max_horizontal("submitted_at", pl.when("held").then("start"), ended_at, still).alias("seen_until"),
+        pl.max_horizontal("submitted_at", pl.when("held").then("start"), ended_at, still).alias("known_until"),
     ]
 
 
-def _last_seen_running() -> pl.Expr:
+def _ran_until() -> pl.Expr:
     """How far a row's own Elapsed reaches: for a running job the time when sacct ran."""
     run = pl.col("elapsed_s").fill_null(0) + pl.col("suspended").fill_null(0)
     return pl.col("start") + pl.duration(microseconds=(run * 1e6).cast(pl.Int64))
@@ -374,7 +372,7 @@ def _warnings(columns: DumpColumns, good: pl.DataFrame) -> list[LoadWarning]:
         *_counted(good, "parts", "gpu_parts"),
         *_counted(good, "zombie", "running_for_long"),
         *_counted(good, "nowhere", "ran_without_node"),
-        *no_gpus(_gpus_seen(good)),
+        *no_gpus(_most_gpus(good)),
     ]
 
 
@@ -383,10 +381,10 @@ def _counted(good: pl.DataFrame, column: str, code: str) -> list[LoadWarning]:
     return [LoadWarning(code, count)] if count else []
 
 
-def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
+def _most_gpus(good: pl.DataFrame) -> pl.DataFrame:
     """The most GPUs in the TRES of a job of each cluster, null where none names any; no row where no job held nodes."""
     most = pl.max_horizontal("n_gpus", "req_gpus").max().alias("most")
-    return conform(good.filter("held").group_by("cluster").agg(most), GPUS_SEEN)
+    return conform(good.filter("held").group_by("cluster").agg(most), MOST_GPUS)
 
 
 def no_gpus(seen: pl.DataFrame) -> list[LoadWarning]:

@@ -13,7 +13,7 @@ from ingest.cluster_names import foreign
 from ingest.delimited.reader import LINE, damaged
 from ingest.delimited.repair import doubted
 from ingest.load_warnings import LoadWarning, summed
-from ingest.slurm.accounting.attempts import GPUS_SEEN, no_gpus
+from ingest.slurm.accounting.attempts import MOST_GPUS, no_gpus
 from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RowCounts:
     _warnings: list[LoadWarning] = field(default_factory=list)
     _n_damaged: int = 0
     _doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    _gpus: pl.DataFrame = field(default_factory=lambda: empty(GPUS_SEEN))
+    _gpus: pl.DataFrame = field(default_factory=lambda: empty(MOST_GPUS))
     _started: datetime | None = None
     _submitted: datetime | None = None
     _last: datetime | None = None

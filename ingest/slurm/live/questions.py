@@ -14,7 +14,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.sacct import fetch_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
 from ingest.slurm.live.recheck import without_time
-from ingest.slurm.load_files import seen_until_now
+from ingest.slurm.load_files import close_states_at_snapshot
 from ingest.slurm.nodes.inventory import (
     fetch_events,
     fetch_nodes,
@@ -186,7 +186,7 @@ PARTS: Final[tuple[LiveRequest, ...]] = (
         lambda request: fetch_nodes(request.runner),
         "slurmctld",
         needed=True,
-        finish=lambda parsed, _: seen_until_now(parsed),
+        finish=lambda parsed, _: close_states_at_snapshot(parsed),
     ),
     LiveRequest(
         "scontrol show topology", "slurm.topology", lambda request: fetch_topology(request.runner), "slurmctld"

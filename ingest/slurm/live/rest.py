@@ -14,7 +14,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.slurm.commands.slurmrestd import Client, RestTransport
 from ingest.slurm.live.questions import LiveRequest, requested_window
 from ingest.slurm.live.recheck import without_time
-from ingest.slurm.load_files import seen_until_now
+from ingest.slurm.load_files import close_states_at_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ def around() -> tuple[LiveRequest, ...]:
             "slurmctld",
             needed=True,
             transport="rest",
-            finish=lambda parsed, _: seen_until_now(parsed),
+            finish=lambda parsed, _: close_states_at_snapshot(parsed),
         ),
         LiveRequest(
             "slurmrestd reservations",

@@ -60,7 +60,7 @@ SETTINGS: Final = (
 # --- inventory -----------------------------------------------------------------------------------------
 
 _STAMP = re.compile(r"\s*\[([^@\[\]]+)@([^\[\]]+)\]\s*$")
-_SEEN = ("BootTime", "SlurmdStartTime", "LastBusyTime")
+_TIME_KEYS = ("BootTime", "SlurmdStartTime", "LastBusyTime")
 
 
 def parse_nodes(data: bytes, context: ParseContext) -> Parsed:
@@ -123,7 +123,7 @@ def _moments(
     records: list[dict[str, str]], timezone: str | None, origin: str, now: datetime | None
 ) -> dict[str, datetime | None]:
     """All time texts of the records, parsed once each. Times later than `now` are null."""
-    texts = {node[key] for node in records for key in _SEEN if key in node}
+    texts = {node[key] for node in records for key in _TIME_KEYS if key in node}
     texts |= {stamp[2] for node in records if (stamp := _STAMP.search(node.get("Reason", "")))}
     column = pl.Series("BootTime", sorted(texts), pl.String)
     times = read_instants(column, timezone=timezone, origin=origin).early

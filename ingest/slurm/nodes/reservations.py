@@ -101,7 +101,7 @@ def parse_reservations(data: bytes, context: ParseContext) -> Parsed:
     bad = table.filter(pl.col("problem").is_not_null())
     good = conform(table.filter(pl.col("problem").is_null()), RESERVATIONS)
     if context.until is None and rows is not None:
-        good = _seen_to_end(good)
+        good = _with_final_ends(good)
     once = merge_reservations(good)
     refused = [(cluster, one.line, one.reason, one.raw) for one in rows.refused] if rows else []
     refused += [
@@ -248,15 +248,15 @@ def _history(rows: DumpRows, cluster: str | None) -> pl.DataFrame:
     )
 
 
-def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
+def _with_final_ends(history: pl.DataFrame) -> pl.DataFrame:
     """Mark history records that another record continues: their ends are final, whenever the text was made."""
     following = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
     continued = history.join(following.unique(), on=["cluster", "name", "ended_at"], how="semi")
     ended = continued.filter(pl.col("started_at") < pl.col("ended_at"))
-    closed = ended.select(*_KEY, "ended_at", pl.col("ended_at").alias("seen")).unique()
+    closed = ended.select(*_KEY, "ended_at", pl.col("ended_at").alias("final_at")).unique()
     return conform(
         history.join(closed, on=[*_KEY, "ended_at"], how="left").with_columns(
-            last_seen_at=pl.max_horizontal("last_seen_at", "seen")
+            last_seen_at=pl.max_horizontal("last_seen_at", "final_at")
         ),
         RESERVATIONS,
     )

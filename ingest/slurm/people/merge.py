@@ -29,23 +29,23 @@ def merge_associations(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per association, as it was last seen. Its number never changes, so it is taken from any observation."""
     every = _together(frames, ASSOCIATIONS)
     numbers = every.group_by(ASSOCIATION_KEY).agg(pl.col("association").min())
-    merged = _as_last_seen(every, ASSOCIATIONS, ASSOCIATION_KEY).drop("association")
+    merged = _latest_of_each_key(every, ASSOCIATIONS, ASSOCIATION_KEY).drop("association")
     return conform(merged.join(numbers, on=ASSOCIATION_KEY), ASSOCIATIONS).sort(ASSOCIATION_KEY)
 
 
 def merge_coordinators(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per user and account, from the first list with it to the last."""
-    return _as_last_seen(_together(frames, COORDINATORS), COORDINATORS, COORDINATOR_KEY).sort(COORDINATOR_KEY)
+    return _latest_of_each_key(_together(frames, COORDINATORS), COORDINATORS, COORDINATOR_KEY).sort(COORDINATOR_KEY)
 
 
 def merge_qos(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per quality of service, as it was last seen."""
-    return _as_last_seen(_together(frames, QOS), QOS, QOS_KEY).sort(QOS_KEY)
+    return _latest_of_each_key(_together(frames, QOS), QOS, QOS_KEY).sort(QOS_KEY)
 
 
 def merge_runaway(*frames: pl.DataFrame) -> pl.DataFrame:
     """One row per job found runaway, as it was last found."""
-    return _as_last_seen(_together(frames, RUNAWAY_JOBS), RUNAWAY_JOBS, RUNAWAY_KEY).sort(RUNAWAY_KEY)
+    return _latest_of_each_key(_together(frames, RUNAWAY_JOBS), RUNAWAY_JOBS, RUNAWAY_KEY).sort(RUNAWAY_KEY)
 
 
 def merge_users(*frames: pl.DataFrame) -> pl.DataFrame:
@@ -69,7 +69,7 @@ def _together(frames: Sequence[pl.DataFrame], schema: Schema) -> pl.DataFrame:
     return pl.concat([conform(frame, schema) for frame in frames])
 
 
-def _as_last_seen(every: pl.DataFrame, schema: Schema, key: Sequence[str]) -> pl.DataFrame:
+def _latest_of_each_key(every: pl.DataFrame, schema: Schema, key: Sequence[str]) -> pl.DataFrame:
     """The latest observation of each key, seen from the first to the last time.
 
     A null was not reported then. Two observations of one second complete each other; where they contradict, the value

@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 def write_associations(writer: Writer, associations: pl.DataFrame) -> None:
     """Rows of `associations`: as last seen."""
     merge, key = account_merge.merge_associations, account_merge.ASSOCIATION_KEY
-    _write_seen(writer, "associations", associations, merge, key=key)
+    _write_snapshot(writer, "associations", associations, merge, key=key)
 
 
 def write_coordinators(writer: Writer, coordinators: pl.DataFrame) -> None:
     """Rows of `coordinators`: as last seen."""
     merge, key = account_merge.merge_coordinators, account_merge.COORDINATOR_KEY
-    _write_seen(writer, "coordinators", coordinators, merge, key=key)
+    _write_snapshot(writer, "coordinators", coordinators, merge, key=key)
 
 
 def write_qos(writer: Writer, qos: pl.DataFrame) -> None:
     """Rows of `qos`: as last seen."""
     merge, key = account_merge.merge_qos, account_merge.QOS_KEY
-    _write_seen(writer, "qos", qos, merge, key=key)
+    _write_snapshot(writer, "qos", qos, merge, key=key)
 
 
 def write_runaway(writer: Writer, jobs: pl.DataFrame) -> None:
     """Rows of `runaway_jobs`: found from the first to the last time."""
     merge, key = account_merge.merge_runaway, account_merge.RUNAWAY_KEY
-    _write_seen(writer, "runaway_jobs", jobs, merge, key=key)
+    _write_snapshot(writer, "runaway_jobs", jobs, merge, key=key)
 
 
 def write_users(writer: Writer, users: pl.DataFrame) -> None:
     """Rows of `users`, with the first jobs of the warehouse, and the levels from account changes."""
     merge, key = account_merge.merge_users, account_merge.USER_KEY
-    _write_seen(writer, "users", users, merge, key=key)
+    _write_snapshot(writer, "users", users, merge, key=key)
     set_first_jobs(writer)
     writer.run("set_admin_levels")
 
@@ -72,13 +72,13 @@ def set_first_jobs(writer: Writer) -> None:
         writer.run("set_first_jobs")
 
 
-def _write_seen(
+def _write_snapshot(
     writer: Writer,
     table: str,
-    seen: pl.DataFrame,
+    snapshot: pl.DataFrame,
     merge: Callable[..., pl.DataFrame],
     *,
     key: Sequence[str],
 ) -> None:
-    existing = writer.matching(table, seen, keys=key)
-    writer.replace(table, merge(existing, seen), keys=key)
+    existing = writer.matching(table, snapshot, keys=key)
+    writer.replace(table, merge(existing, snapshot), keys=key)

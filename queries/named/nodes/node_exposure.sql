@@ -11,7 +11,7 @@ WITH clipped AS (
 SELECT
     $cluster AS cluster,
     node,
-    CAST(SUM(gpu_s) AS DOUBLE) AS there_gpu_s,
+    CAST(SUM(gpu_s) AS DOUBLE) AS present_gpu_s,
     CAST(COALESCE(SUM(gpu_s) FILTER (ran), 0) AS DOUBLE) AS ran_gpu_s
 FROM clipped
 GROUP BY node

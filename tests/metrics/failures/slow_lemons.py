@@ -50,7 +50,7 @@ def judged(
             "kinds": len({(each["kind"], each["code"]) for each in kinds.to_dicts() if each["node"] == name}),
             "out": out.get(name, 0),
             "ran": row["ran_gpu_s"] / 86_400,
-            "there": row["there_gpu_s"],
+            "there": row["present_gpu_s"],
         }
     of = {name: [node[name] for node in nodes.values()] for name in ("failures", "kinds", "out", "ran", "there")}
     tests = zip(

@@ -45,7 +45,7 @@ def node_name(number: int) -> str:
 def exposed(nodes: dict[str, float]) -> pl.DataFrame:
     """Nodes of 8 GPUs that attempts ran on for so many days of the window."""
     result = [
-        {"cluster": "c", "node": node, "there_gpu_s": 8 * 86_400.0 * DAYS, "ran_gpu_s": 8 * 86_400.0 * days}
+        {"cluster": "c", "node": node, "present_gpu_s": 8 * 86_400.0 * DAYS, "ran_gpu_s": 8 * 86_400.0 * days}
         for node, days in nodes.items()
     ]
     return pl.DataFrame(result, schema=EXPOSURE)

@@ -71,11 +71,21 @@ def _like_the_first(records: pl.DataFrame) -> list[int]:
 
 def _like(records: pl.DataFrame, one: Mapping[str, Any]) -> pl.Series:
     """Which records are of the same line, by their most distinctive columns."""
-    same = (pl.col(name).eq_missing(pl.lit(one[name], dtype=records.schema[name])) for name in _TELLING)
+    same = (pl.col(name).eq_missing(pl.lit(one[name], dtype=records.schema[name])) for name in _COMPARED_COLUMNS)
     return records.select(pl.all_horizontal(same)).to_series()
 
 
-_TELLING: Final = ("kind", "writer", "naive", "month_day", "of_day", "step", "loss", "duration_s", "duration_ms")
+_COMPARED_COLUMNS: Final = (
+    "kind",
+    "writer",
+    "naive",
+    "month_day",
+    "of_day",
+    "step",
+    "loss",
+    "duration_s",
+    "duration_ms",
+)
 
 
 @dataclass
@@ -83,10 +93,10 @@ class Copies:
     """Whether a log may have a copy of its beginning: its first two records stand in it again, one behind the other.
 
     Attributes:
-        may_be: it may.
+        possible: there may be one.
     """
 
-    may_be: bool = False
+    possible: bool = False
     _first: list[Mapping[str, Any]] = field(default_factory=list)
     _is_first: bool = False
 
@@ -96,10 +106,10 @@ class Copies:
         if n_known < FEWEST:
             self._first += records.head(FEWEST - n_known).to_dicts()
         others = records[FEWEST - n_known :]
-        if self.may_be or others.is_empty() or len(self._first) < FEWEST:
+        if self.possible or others.is_empty() or len(self._first) < FEWEST:
             return
         is_first, is_second = (_like(others, one) for one in self._first)
-        self.may_be = bool((is_second & is_first.shift(1, fill_value=self._is_first)).any())
+        self.possible = bool((is_second & is_first.shift(1, fill_value=self._is_first)).any())
         self._is_first = is_first[-1]
 
 

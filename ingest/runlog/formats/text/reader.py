@@ -133,8 +133,8 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
         timed = times.of(part)
         order.take(timed)
         garbled.take(timed)
-    if copies.may_be or len(authors) > 1:
-        parts = _without_copies(found, request, findings, may_be_copied=copies.may_be)
+    if copies.possible or len(authors) > 1:
+        parts = _without_copies(found, request, findings, copied=copies.possible)
         order, garbled = LineOrder(found.form), GarbledSteps(found.form)
         for part in _timed(found, request, parts):
             order.take(part)
@@ -189,12 +189,12 @@ def _last_lines(records: pl.DataFrame) -> dict[str | None, int]:
     return dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows())
 
 
-def _without_copies(found: FormatScan, request: LogRequest, findings: Findings, *, may_be_copied: bool) -> _Parts:
+def _without_copies(found: FormatScan, request: LogRequest, findings: Findings, *, copied: bool) -> _Parts:
     """The records without copies, those of other runs, and those that repeat another rank's.
 
     The findings get how many were left out.
     """
-    if not may_be_copied:
+    if not copied:
         tally = RankTally(found.form)
         for part in found.parts(SLICE):
             tally.take(part)

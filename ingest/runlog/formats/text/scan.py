@@ -104,7 +104,12 @@ class FormatScan:
         for number in read["kind"].unique().sort():
             kind = self.form.lines[number]
             own = read.filter(pl.col("kind") == number).drop("kind")
-            if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
+            if (
+                last is not None
+                and own.height
+                and own["line"][-1] == last[0]
+                and _may_be_truncated(kind, own["text"][-1])
+            ):
                 self._cut.append(RefusedLine(own["line"][-1], CUT, in_file(own[-1:], own)["text"][0][:RAW_LIMIT]))
                 own = own.head(-1)
             if kind.kind == "step" and own.height:
@@ -262,8 +267,8 @@ def _kept_text(kind: LineKind, *, is_early: bool) -> pl.Expr:
     if kind.kind not in {"step", "values"}:
         return pl.lit(None, dtype=pl.String)
     untimed = pl.col("naive").is_null() & pl.col("of_day").is_null()
-    may_be_refused = pl.col("step").is_null() | (untimed if is_early else pl.lit(value=False))
-    return pl.when(may_be_refused).then(pl.col("text").str.head(RAW_LIMIT))
+    refusable = pl.col("step").is_null() | (untimed if is_early else pl.lit(value=False))
+    return pl.when(refusable).then(pl.col("text").str.head(RAW_LIMIT))
 
 
 _EARLY: Final = 10_000
@@ -279,7 +284,7 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"[-+.0-9]+(?:[eE][-+]?[0-9]*)?", "#", " ".join(text.split()))
 
 
-def _may_go_on(kind: LineKind, text: str) -> bool:
+def _may_be_truncated(kind: LineKind, text: str) -> bool:
     """Whether a line without a line end may be cut within a value: 6.0 of what was to be 6.08."""
     line = pl.Series([text])
     values = [line.str.extract(pattern)[0] for _, pattern in kind.fields]

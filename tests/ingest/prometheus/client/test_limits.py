@@ -241,7 +241,7 @@ def test_metric_too_large_even_for_a_minute_is_reported() -> None:
     ],
 )
 def test_an_error_of_size_differs_from_others(status: int, output: str, too_much: bool) -> None:
-    assert AnsweredError(status, output, "").may_be_smaller is too_much
+    assert AnsweredError(status, output, "").smaller_may_succeed is too_much
 
 
 @pytest.mark.parametrize("output", [MIMIR_RATE, "too many outstanding requests"])
