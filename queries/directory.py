@@ -105,7 +105,7 @@ def locked(root: Path, *, verb: str, now: datetime) -> Iterator[Lock]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LockedWarehouseError(_who_holds(root)) from error
+            raise LockedWarehouseError(_locked_message(root)) from error
         lock = Lock(descriptor, before if before is None else last_holder(root))
         lock.note(pid=os.getpid(), host=socket.gethostname(), verb=verb, since=now.isoformat())
         yield lock
@@ -124,14 +124,14 @@ def last_holder(root: Path) -> dict[str, Any] | None:
     return holder if isinstance(holder, dict) else {}
 
 
-def _who_holds(root: Path) -> str:
+def _locked_message(root: Path) -> str:
     try:
         holder = last_holder(root) or {}
-        who = f"process {holder['pid']} on {holder['host']} ({holder['verb']}, since {holder['since']})"
+        holder_text = f"process {holder['pid']} on {holder['host']} ({holder['verb']}, since {holder['since']})"
     except KeyError:
-        who = "another process"
+        holder_text = "another process"
     return (
-        f"{root} is being written by {who}.\nWait until it is done, or stop it: whatever it has not finished, "
+        f"{root} is being written by {holder_text}.\nWait until it is done, or stop it: whatever it has not finished, "
         "it can do again. Reading (show, status, sql) works meanwhile."
     )
 

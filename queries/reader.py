@@ -420,7 +420,7 @@ class Reader(Connection):
         self._computed: set[str] = set()
         self._files: dict[tuple[object, ...], list[integrity.ManifestFile]] = {}
         self._viewed: dict[str, Sequence[integrity.ManifestFile]] = {}
-        self._none_beside: dict[tuple[str, str], pl.DataFrame] = {}
+        self._without_rows: dict[tuple[str, str], pl.DataFrame] = {}
         self._stopped = ""
 
     def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
@@ -456,11 +456,11 @@ class Reader(Connection):
     def _database_samples(self, table: str, cluster: str) -> pl.DataFrame:
         """Files by the database, which is read once where there are none: days are read one by one."""
         key = (table, cluster)
-        if key in self._none_beside:
-            return self._none_beside[key]
+        if key in self._without_rows:
+            return self._without_rows[key]
         rows = super()._database_samples(table, cluster)
         if rows.is_empty():
-            self._none_beside[key] = rows
+            self._without_rows[key] = rows
         return rows
 
     def _view_samples(self, table: str, files: Sequence[integrity.ManifestFile]) -> None:

@@ -108,10 +108,10 @@ def of_table(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape)
     return [Unit(shape.name, *row) for row in found.fetchall()]
 
 
-def differing(there: Iterable[Unit], here: Iterable[Unit]) -> list[Unit]:
+def differing(source: Iterable[Unit], target: Iterable[Unit]) -> list[Unit]:
     """The units that are to be brought here: as they are there, with no rows where there are none."""
-    current = {unit.key: unit for unit in there}
-    stored = {unit.key: unit for unit in here}
+    current = {unit.key: unit for unit in source}
+    stored = {unit.key: unit for unit in target}
     changed = [unit for key, unit in current.items() if stored.get(key) != unit]
     return changed + [Unit(*key, 0, "") for key in stored if key not in current]
 

@@ -72,11 +72,11 @@ def lost_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
     columns = {name: frozenset(names) for name, names in connection.execute(_COLUMNS).fetchall()}
     lost = []
     for shown, table in declared.items():
-        there = columns.get(table.name)
-        if there is None:
+        existing = columns.get(table.name)
+        if existing is None:
             lost.append(shown)
         else:
-            lost += [f"{shown}.{column.name}" for column in table.columns if column.name not in there]
+            lost += [f"{shown}.{column.name}" for column in table.columns if column.name not in existing]
     return lost
 
 

@@ -192,9 +192,9 @@ class Catalogue:
 
     def is_complete(self) -> bool:
         """Whether it has every table and column of this Trackside's schema."""
-        there = self._columns()
+        existing = self._columns()
         expected = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
-        return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in expected.items())
+        return ORIGINS in existing and all(columns <= existing.get(name, set()) for name, columns in expected.items())
 
     def read_facts(self, entries: Iterable[CatalogueFile]) -> list[tuple[str, str, str]]:
         """The rows of the table of origins that are in its files among some.
@@ -212,22 +212,22 @@ class Catalogue:
 
     def make_tables(self) -> None:
         """Make the tables that it lacks, and the columns that they lack."""
-        there = self._columns()
+        existing = self._columns()
         expected = {full_name(each.name): [(c.name, c.type) for c in each.columns] for each in sql_files.all_tables()}
         with self._transaction():
             for schema in sorted({_split(name)[0] for name in expected}):
                 self._rows(f"CREATE SCHEMA IF NOT EXISTS LAKE.{schema}")
             self._rows(f"CREATE TABLE IF NOT EXISTS LAKE.{ORIGINS} ({_FACTS})")
             for name, columns in expected.items():
-                self._make_table(name, columns, there.get(name))
+                self._make_table(name, columns, existing.get(name))
 
-    def _make_table(self, name: str, columns: Sequence[tuple[str, str]], there: Iterable[str] | None) -> None:
-        if there is None:
+    def _make_table(self, name: str, columns: Sequence[tuple[str, str]], existing: Iterable[str] | None) -> None:
+        if existing is None:
             named = ", ".join(f'"{column}" {kind}' for column, kind in columns)
             self._rows(f"CREATE TABLE LAKE.{name} ({named})")
             return
         for column, kind in columns:
-            if column not in there:
+            if column not in existing:
                 self._rows(f'ALTER TABLE LAKE.{name} ADD COLUMN "{column}" {kind.removesuffix(" NOT NULL")}')
 
     def _columns(self) -> Mapping[str, set[str]]:

@@ -163,13 +163,13 @@ def _permit(connection: duckdb.DuckDBPyConnection, keys: str) -> None:
 
 def _keys() -> str:
     """Keys and server of the environment, as DuckDB's secret names them."""
-    given = {name: os.environ.get(variable, "") for name, variable in _OF_SECRET.items()}
+    options = {name: os.environ.get(variable, "") for name, variable in _OF_SECRET.items()}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if endpoint:
         scheme, _, host = endpoint.rpartition("://")
-        given |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path", "USE_SSL": str(scheme != "http").lower()}
+        options |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path", "USE_SSL": str(scheme != "http").lower()}
     return (
-        ", ".join(f"{name} {literal(value)}" for name, value in given.items() if value) or f"REGION {literal(REGION)}"
+        ", ".join(f"{name} {literal(value)}" for name, value in options.items() if value) or f"REGION {literal(REGION)}"
     )
 
 

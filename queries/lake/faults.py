@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _QUOTED: Final = re.compile(r'"[^"]*=[^"]*"')
 """Words of libpq as DuckDB repeats them: other programs' configurations may have put more into them."""
 
-_NOT_THERE: Final = ("explicitly disabled", "database does not exist", "does not exist - and creating")
+_MISSING: Final = ("explicitly disabled", "database does not exist", "does not exist - and creating")
 _UNREACHABLE: Final = ("unable to connect to postgres", "connection to server", "server closed the connection")
 _BUSY: Final = ("set lock", "conflicting lock", "database is locked")
 _FORBIDDEN: Final = ("(http 403)", "(http 401)", "http 403 ", "http 401 ", "access denied", "accessdenied")
@@ -70,7 +70,7 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
             "Is PostgreSQL up, does it have this database, and may this user connect to it from here? Its password "
             "comes from ~/.pgpass or $PGPASSWORD. Try psql with the same words."
         )
-    if any(words in text for words in _NOT_THERE):
+    if any(words in text for words in _MISSING):
         return NoWarehouseError(no_lake(address))
     if any(words in text for words in _VERSION):
         return CorruptWarehouseError(f"{address} was made by another version of DuckLake: {why}")

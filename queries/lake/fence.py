@@ -30,24 +30,27 @@ _PENDING: Final = "pending"
 _LAST: Final = "last"
 
 
-def refuse(address: Address, source: AttachedCopy, there: Mapping[str, str], entries: Iterable[CatalogueFile]) -> None:
+def refuse(
+    address: Address, source: AttachedCopy, lake_facts: Mapping[str, str], entries: Iterable[CatalogueFile]
+) -> None:
     """Refuse to commit a directory that is not the one that the lake's state is of, or that comes before it.
 
-    `there` and `entries` are what the lake has of its warehouse.
+    `lake_facts` and `entries` are what the lake has of its warehouse.
 
     Raises:
         WarehouseError: it is; the message has the remedy.
     """
-    if not there:
+    if not lake_facts:
         return
     ours = {token for notes in _notes(source.root).values() for token in notes.values()}
-    version = int(there["data_version"])
-    if there[origins.TOKEN] in ours and version <= source.version:
+    version = int(lake_facts["data_version"])
+    if lake_facts[origins.TOKEN] in ours and version <= source.version:
         return
     cluster = min((entry.cluster for entry in entries if entry.cluster), default="")
     raise WarehouseError(
-        f"{address} has data version {version} of this warehouse, committed at {there[origins.COMMITTED_AT]} by "
-        f"{there[origins.COMMITTED_BY]}; {source.root} has version {source.version} and did not make that commit.\n"
+        f"{address} has data version {version} of this warehouse, committed at {lake_facts[origins.COMMITTED_AT]} "
+        f"by {lake_facts[origins.COMMITTED_BY]}; {source.root} has version {source.version} and did not make "
+        "that commit.\n"
         "Go on from the lake's state in a new directory:  "
         f"trackside warehouse copy '{address}' DIR --cluster {shlex.quote(cluster)}\n"
         "Nothing was changed."
@@ -79,9 +82,9 @@ def note_pending(root: Path, address: Address) -> str:
     return token
 
 
-def settle(root: Path, address: Address, there: Mapping[str, str]) -> None:
+def adopt_last_commit(root: Path, address: Address, lake_facts: Mapping[str, str]) -> None:
     """Note the lake's last commit as ours if it is the one that was under way when its process ended."""
-    token = there.get(origins.TOKEN)
+    token = lake_facts.get(origins.TOKEN)
     if token is not None and token != _notes(root).get(str(address), {}).get(_LAST):
         note_committed(root, address, token)
 

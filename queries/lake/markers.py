@@ -20,11 +20,11 @@ FOLDER: Final = "catalogues"
 
 def leave(storage: Storage, identity: str) -> set[str]:
     """Leave the marker of a catalogue if it is not there; returns the identities of the others."""
-    there = _identities(storage)
-    if identity not in there:
+    identities = _identities(storage)
+    if identity not in identities:
         with storage.writing(f"{FOLDER}/{identity}") as file:
             file.write_text(identity)
-    return there - {identity}
+    return identities - {identity}
 
 
 def refuse_a_second(address: Address, storage: Storage) -> None:
@@ -33,11 +33,11 @@ def refuse_a_second(address: Address, storage: Storage) -> None:
     Raises:
         WarehouseError: there is another.
     """
-    if there := _identities(storage):
+    if identities := _identities(storage):
         raise WarehouseError(
             f"{address}: a lake cannot be made over {storage.address('')}, which has the files of another one "
-            f"({', '.join(sorted(there))}).\nName another place with --data-path, or the address of that lake. "
-            f"{_hint(storage, there)}\nNothing was changed."
+            f"({', '.join(sorted(identities))}).\nName another place with --data-path, or the address of that lake. "
+            f"{_hint(storage, identities)}\nNothing was changed."
         )
 
 

@@ -49,9 +49,11 @@ def schema() -> str:
     return " ".join(f"{step.number}:{step.sha256[:16]}" for step in sql_files.schema_steps())
 
 
-def same(source: AttachedCopy, there: Mapping[str, str]) -> bool:
+def is_same_state(source: AttachedCopy, lake_facts: Mapping[str, str]) -> bool:
     """Whether the lake has this very state: one restored from a backup may have the same data version as another."""
-    return portable(source) | _state(source) == {key: value for key, value in there.items() if key not in _NOT_COMPARED}
+    return portable(source) | _state(source) == {
+        key: value for key, value in lake_facts.items() if key not in _NOT_COMPARED
+    }
 
 
 _NOT_COMPARED: Final = OURS - {SCHEMA, STATE}

@@ -156,8 +156,8 @@ class _Push:
         """Write the files that differ, and have them count."""
         state = self._state()
         fence.refuse(self._address, self._source, state.facts, state.entries)
-        fence.settle(self._source.root, self._address, state.facts)
-        same = origins.same(self._source, state.facts)
+        fence.adopt_last_commit(self._source.root, self._address, state.facts)
+        same = origins.is_same_state(self._source, state.facts)
         if same and not self._full:  # a published copy never changes: this one is in the lake
             return self._taken
         fresh, samples, gone = self._differing(state)
@@ -205,16 +205,16 @@ class _Push:
                 self._clusters.add(span.cluster)
                 if stored.pop(span.key, None) is None:
                     fresh[span.name(self._origin, self._source.version)] = (span, shape)
-        there = {entry.name: entry for entry in state.entries if not entry.digest}
+        sample_files = {entry.name: entry for entry in state.entries if not entry.digest}
         samples = {}
         for file, rows in self._source.files():
             if not rows:  # a catalogue has no files without rows, and readers do without them
                 continue
-            if there.pop(f"{self._origin}/{file.path}", None) is None:
+            if sample_files.pop(f"{self._origin}/{file.path}", None) is None:
                 samples[f"{self._origin}/{file.path}"] = (file, rows)
             self._clusters.add(file.cluster)
         old = [entry for entry in stored.values() if entry.table != catalogues.ORIGINS]
-        return fresh, samples, [*old, *there.values()]
+        return fresh, samples, [*old, *sample_files.values()]
 
     def _spans(self, shape: Shape, height: int, state: LakeState) -> list[MonthSpan]:
         """The spans of a table: those that may have changed are read, the others are as the lake has them.
@@ -224,20 +224,24 @@ class _Push:
         """
         if height == 0:  # as most tables are where few sources are read, and to digest none takes as long as some
             return []
-        there = state.spans(shape.name)
+        lake_spans = state.spans(shape.name)
         read = functools.partial(spans.of_table, self._connection, self._source.database, shape)
         changed = self._changed_since(state.facts, shape.name)
-        divided, was_divided = shape.day is not None, {span.span != changes.WHOLE for span in there}
+        divided, was_divided = shape.day is not None, {span.span != changes.WHOLE for span in lake_spans}
         if changes.WHOLE in changed or was_divided != {divided} or (changed and not divided):
             return read()
-        found = [span for span in there if span.span not in changed] + (read(months=changed) if changed else [])
+        found = [span for span in lake_spans if span.span not in changed] + (read(months=changed) if changed else [])
         return found if sum(span.rows for span in found) == height else read()
 
-    def _changed_since(self, there: Mapping[str, str], table: str) -> frozenset[str]:
+    def _changed_since(self, lake_facts: Mapping[str, str], table: str) -> frozenset[str]:
         """The months of a table that may have changed since the lake's last commit; `WHOLE` if that is not known."""
-        version = int(there.get("data_version", -1))
+        version = int(lake_facts.get("data_version", -1))
         known = self._changes.state(version)
-        if known is None or known != there.get(origins.STATE) or there.get(origins.SCHEMA) != origins.schema():
+        if (
+            known is None
+            or known != lake_facts.get(origins.STATE)
+            or lake_facts.get(origins.SCHEMA) != origins.schema()
+        ):
             return frozenset({changes.WHOLE})
         return self._changes.since(version, table)
 

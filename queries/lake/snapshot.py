@@ -52,7 +52,7 @@ ABOUT: Final = "lake"
 """Fact of a copy: where the files are, whose each cluster is, the last commit if there is one warehouse alone, and of
 each table that has rows a digest of its files."""
 
-SEEN_S: Final = 5.0
+CHECK_INTERVAL_S: Final = 5.0
 """For so long a process uses the last snapshot that it read as the newest: a page runs many queries."""
 
 _FORM: Final = 2
@@ -104,8 +104,8 @@ def prepared(address: Address, cluster: str | None = None) -> Path:
 
 
 def _prepared(address: Address, cluster: str | None) -> Path:
-    seen_at, root = _seen.get(address, (-SEEN_S, Path()))
-    if cluster is None and time.monotonic() - seen_at < SEEN_S:
+    seen_at, root = _seen.get(address, (-CHECK_INTERVAL_S, Path()))
+    if cluster is None and time.monotonic() - seen_at < CHECK_INTERVAL_S:
         return root
     with catalogues.attached(address, read_only=True) as lake:
         content = _content(lake, cluster)
@@ -256,10 +256,10 @@ class _Builder:
         try:
             directory.copy_file(before, file)
             with _opened(file) as connection:
-                there = _tables_of(connection)
-                if there is None or not _views_among(there) <= _views_among(self._content.digests):
+                tables = _tables_of(connection)
+                if tables is None or not _views_among(tables) <= _views_among(self._content.digests):
                     return False
-                self._fill(connection, there)
+                self._fill(connection, tables)
         except (duckdb.Error, FileNotFoundError):
             return False
         return True
@@ -283,27 +283,27 @@ class _Builder:
         missing = [(e.name, self._place(e)) for e in self._content.entries if e.digest and not self._place(e).exists()]
         fetch(self._storage, missing)
 
-    def _link(self, here: str, there: str) -> None:
-        link = self._root / here
+    def _link(self, name: str, target: str) -> None:
+        link = self._root / name
         if link.is_symlink():
             return
         link.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # another process made it meanwhile
-            link.symlink_to(self._storage.address(there))
+            link.symlink_to(self._storage.address(target))
 
     def _place(self, entry: CatalogueFile) -> Path:
         """Path at which the file of a table is read."""
         origin, _, rest = entry.name.partition("/tables/")
         return self._root / "raw" / "tables" / origin / rest
 
-    def _fill(self, connection: duckdb.DuckDBPyConnection, there: Mapping[str, str]) -> None:
+    def _fill(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> None:
         """Fill the tables that have other files than in the copy as it is, and write its facts anew."""
-        digests, views = self._content.digests, _views_among(there)
+        digests, views = self._content.digests, _views_among(tables)
         for table in sql_files.all_tables():
             name = catalogues.full_name(table.name)
-            if name in _NOT_FILLED or name.startswith("raw.") or digests.get(name) == there.get(name):
+            if name in _NOT_FILLED or name.startswith("raw.") or digests.get(name) == tables.get(name):
                 continue
-            if name in there and not self._content.is_viewed(name):
+            if name in tables and not self._content.is_viewed(name):
                 connection.execute(f"TRUNCATE {name}")
             if name in digests:
                 self._fill_table(connection, table, name, is_view=name in views)

@@ -28,8 +28,8 @@ def blocks(paths: Iterable[Path], columns: pl.Schema) -> Iterator[pl.LazyFrame]:
     """
     for path in paths:
         file = pl.scan_parquet(path, hive_partitioning=False, glob=False)
-        there = file.collect_schema()
-        absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in columns.items() if name not in there]
+        schema = file.collect_schema()
+        absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in columns.items() if name not in schema]
         rows = file.with_columns(absent)
         n_rows = int(file.select(pl.len()).collect().item())
         yield from (rows.slice(begin, ROWS) for begin in range(0, n_rows, ROWS))

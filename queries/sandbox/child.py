@@ -52,7 +52,7 @@ def main() -> None:
     confinement.no_new_privileges()
     warehouse = confinement.reads_of(root, ("published", "raw"))
     libraries, listed = confinement.interpreter()
-    confinement.may_only_read([*warehouse, *libraries], listed=listed)
+    confinement.restrict_to_reading([*warehouse, *libraries], listed=listed)
     answer = _guarded(task, warehouse)
     with open(sys.stdout.fileno(), "wb", closefd=False) as out:
         _send(*answer, out)
@@ -71,7 +71,7 @@ def _guarded(task: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table,
 
     for read in (sql_files.schema_steps, sql_files.views):  # our own SQL files
         read()
-    confinement.may_only_read([*warehouse, *confinement.ENGINE])
+    confinement.restrict_to_reading([*warehouse, *confinement.ENGINE])
     confinement.end_after(limits["seconds"] + _ALARM_S)
     confinement.refuse_system_calls()
     os.close(task["begins"])  # the parent counts from now on

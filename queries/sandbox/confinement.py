@@ -139,7 +139,7 @@ def no_new_privileges() -> None:
 # Landlock ---------------------------------------------------------------------------------------------------------
 
 
-def may_only_read(places: Iterable[Path], *, listed: Iterable[Path] = ()) -> None:
+def restrict_to_reading(places: Iterable[Path], *, listed: Iterable[Path] = ()) -> None:
     """Allow this thread, and threads that it starts, to read these files and folders, and no other access to files.
 
     No TCP either (ABI 4), and no abstract socket of, nor signal to, a process outside (ABI 6). It can be called again

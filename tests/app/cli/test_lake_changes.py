@@ -29,7 +29,7 @@ DUMP = tiny(40)
 @pytest.fixture(autouse=True)
 def _places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("queries.lake.snapshot.SEEN_S", -1.0)
+    monkeypatch.setattr("queries.lake.snapshot.CHECK_INTERVAL_S", -1.0)
     monkeypatch.setattr(spans, "FEW_ROWS", 20)  # some tables are divided into months, others are not
     monkeypatch.setattr("app.clock.now", lambda: NOW)
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of lakes belong to the test, and each is looked for anew."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("queries.lake.snapshot.SEEN_S", -1.0)
+    monkeypatch.setattr("queries.lake.snapshot.CHECK_INTERVAL_S", -1.0)
 
 
 @pytest.fixture

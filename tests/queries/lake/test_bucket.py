@@ -105,7 +105,7 @@ def test_database_made_anew_has_the_keys_again(
     assert differences(source, lake) == []
     add_reject(source, "late")
     assert into_lake(source, lake).rows == 1
-    monkeypatch.setattr(snapshot, "SEEN_S", 0)
+    monkeypatch.setattr(snapshot, "CHECK_INTERVAL_S", 0)
     assert differences(source, lake) == []
 
 

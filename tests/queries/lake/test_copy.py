@@ -67,7 +67,7 @@ def test_lake_has_every_table_and_sample(
     cache = tmp_path / "cache/trackside/lakes"
     assert cache.stat().st_mode & 0o077 == 0
     cache.chmod(0o755)  # as an earlier version made it
-    monkeypatch.setattr(snapshot, "SEEN_S", 0)
+    monkeypatch.setattr(snapshot, "CHECK_INTERVAL_S", 0)
     assert differences(source, lake) == []
     assert cache.stat().st_mode & 0o077 == 0
     there, here = samples(lake), samples(source)

@@ -35,7 +35,7 @@ from queries.sandbox import confinement
 parent = os.getppid()
 inside, outside = map(Path, sys.argv[1:3])
 confinement.no_new_privileges()
-confinement.may_only_read([inside])
+confinement.restrict_to_reading([inside])
 if sys.argv[3] == "all":
     confinement.refuse_system_calls()
 libc = ctypes.CDLL(None, use_errno=True)
