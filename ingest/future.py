@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.tables import RAW_LIMIT, REJECTS, TIME, columns_of
+from ingest.tables import RAW_LIMIT, REJECTS, TIME, columns_of, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,11 +104,12 @@ def as_json(rows: pl.DataFrame) -> pl.Series:
 
 def _refused(ahead: pl.DataFrame, table: str, parsed: Parsed, origin: str, now: datetime) -> pl.DataFrame:
     why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in happened(table)]
-    return ahead.select(
+    refused = ahead.select(
         "cluster",
         pl.lit(parsed.source).alias("source"),
         pl.lit(origin).alias("origin"),
         pl.lit(None, dtype=pl.Int64).alias("line"),
         pl.coalesce(why).alias("reason"),
         as_json(ahead).alias("raw"),
-    ).cast(REJECTS)  # type: ignore[arg-type]  # a schema is a mapping of names to types
+    )
+    return conform(refused, REJECTS)

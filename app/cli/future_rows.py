@@ -16,7 +16,7 @@ from app.times import iso
 from ingest.counted import counted
 from ingest.future import as_json, happened, latest, reason
 from ingest.registry import SOURCES
-from ingest.tables import REJECTS, TIME
+from ingest.tables import REJECTS, TIME, conform
 from queries.sql_files import sample_tables, sample_time
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def stored(source: Reader | Writer, *, now: datetime) -> pl.DataFrame:
         )
         for table, names in COLUMNS.items()
     ]
-    rows = [each.cast(_SCHEMA) for each in counted]  # type: ignore[arg-type]  # a schema is a mapping of names to types
+    rows = [conform(each, _SCHEMA) for each in counted]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *rows]).sort("cluster", "table")
 
 
@@ -135,11 +135,12 @@ def _rewrite(writer: Writer, table: str, cluster: str, day: date, now: datetime)
 
 def _rejected(table: str, rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
     why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in COLUMNS[table]]
-    return rows.select(
+    made = rows.select(
         "cluster",
         pl.lit(_SOURCES[table]).alias("source"),
         pl.lit(f"the table {table}").alias("origin"),
         pl.lit(None, dtype=pl.Int64).alias("line"),
         pl.coalesce(why).alias("reason"),
         as_json(rows).alias("raw"),
-    ).cast(REJECTS)  # type: ignore[arg-type]  # as above
+    )
+    return conform(made, REJECTS)

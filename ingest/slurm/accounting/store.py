@@ -277,7 +277,7 @@ def write_job_gpus(writer: Writer, jobs: pl.DataFrame) -> None:
     """GPUs of jobs as slurmctld shows them."""
     keys = ["cluster", "job_id", "submitted_at"]
     existing = writer.matching("job_gpus", jobs, keys=keys)
-    writer.replace("job_gpus", merge_job_gpus(existing.cast(JOB_GPUS), jobs), keys=keys)  # type: ignore[arg-type]  # a schema is a mapping
+    writer.replace("job_gpus", merge_job_gpus(conform(existing, JOB_GPUS), jobs), keys=keys)
 
 
 def write_step_usage(writer: Writer, usage: pl.DataFrame) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ingest.tables import conform
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -179,14 +181,14 @@ def _by_durations(rows: pl.DataFrame) -> pl.DataFrame:
     made = rows.with_columns(_behind=behind).select(
         "_row", at=pl.col("_until") - pl.col("_behind"), burst=pl.lit(None, dtype=BURST)
     )
-    return made.cast(_PLACED)  # type: ignore[arg-type]  # polars wants any key
+    return conform(made, _PLACED)
 
 
 def _unknown(rows: pl.DataFrame) -> pl.DataFrame:
     """Steps of bursts before which it is unknown since when they run: they keep their times, but took no known time."""
     first = pl.int_range(pl.len()).over("_group") == 0
     burst = pl.when(~first).then(pl.lit([], dtype=BURST))
-    return rows.select("_row", "at", burst=burst).cast(_PLACED)  # type: ignore[arg-type]  # polars types the keys of a schema broadly
+    return conform(rows.select("_row", "at", burst=burst), _PLACED)
 
 
 def _sharing(rows: pl.DataFrame) -> pl.DataFrame:
@@ -200,4 +202,4 @@ def _sharing(rows: pl.DataFrame) -> pl.DataFrame:
         at=pl.col("_since").first() + (part * span).round().cast(pl.Int64),
         burst=pl.struct("step", "loss").slice(0, pl.len() - 1),
     )
-    return made.select(list(_PLACED)).cast(_PLACED)  # type: ignore[arg-type]  # polars types the keys of a schema broadly
+    return conform(made, _PLACED)

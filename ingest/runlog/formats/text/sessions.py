@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from ingest.runlog.spool import Spool, joined
+from ingest.tables import conform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -126,7 +127,7 @@ class StepColumns:
         """Add steps of a session: the other columns."""
         self._gather_rows()
         own = steps.select(pl.lit(session).alias("session"), *list(STEP_COLUMNS)[1:])
-        self._frames.append(own.cast(STEP_COLUMNS))  # type: ignore[arg-type]  # polars wants any key
+        self._frames.append(conform(own, STEP_COLUMNS))
         self._wait_for(own.height)
 
     def _wait_for(self, height: int) -> None:
