@@ -163,3 +163,13 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         else pl.col(name).cast(dtype)
         for name, dtype in schema.items()
     )
+
+
+def rows_absent_from(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Those of `rows` that are not among `others`, which have the same columns; nulls are equal.
+
+    >>> rows = pl.DataFrame({"node": ["n1", None]})
+    >>> rows_absent_from(rows, rows[1:])["node"].to_list()
+    ['n1']
+    """
+    return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)

@@ -22,7 +22,7 @@ from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
 from ingest.store.request import from_file
-from ingest.tables import conform
+from ingest.tables import conform, rows_absent_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,10 +123,6 @@ def _write_day(writer: Writer, cluster: str, day: date, new: pl.DataFrame) -> No
         "rank_steps", new, keys=keys, cluster=cluster, since=begin, until=begin + timedelta(days=1)
     )
     existing = conform(stored, ROWS).join(new, on=list(KEY), how="semi")
-    out, into = _without(existing, new), _without(new, existing)
+    out, into = rows_absent_from(existing, new), rows_absent_from(new, existing)
     if out.height or into.height:
         writer.change_partition("rank_steps", cluster, day, (out, into), order=_ORDER)
-
-
-def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)

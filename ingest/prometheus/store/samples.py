@@ -23,7 +23,7 @@ from ingest.prometheus.store.rollup import ActivityThresholds, nodes_rolled_up, 
 from ingest.prometheus.tables import GPUS, NODES, TABLES, SampleTable
 from ingest.store.loads import Repetition, write_account
 from ingest.store.summary import added, without_rows
-from ingest.tables import HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
+from ingest.tables import HEALTH_EVENTS, NODE_ALIASES, Parsed, conform, rows_absent_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -275,7 +275,7 @@ def _merge_nodes(  # noqa: PLR0917 - as above
     within = (pl.col("ts") - cell < high) & (end("ts", "interval_s") + cell > low)
     near = existing.filter(within)
     merged = merge(near, new, interval_s=settings.prometheus.interval_s, of=of)
-    out, into = _without(near, merged), _without(merged, near)
+    out, into = rows_absent_from(near, merged), rows_absent_from(merged, near)
     hour = pl.col("ts").dt.truncate("1h")
     hours = pl.concat([new.select(hour), out.select(hour)]).unique()["ts"]
     touched = pl.concat([existing.filter(~within), merged]).filter(hour.is_in(hours.implode()))
@@ -323,11 +323,6 @@ def _existing(writer: Writer, of: SampleTable, cluster: str, day: date, new: pl.
         until=min(begin + timedelta(days=1), last + 2 * _HOUR),
     )
     return conform(existing, of.schema)
-
-
-def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Rows that are not among the others; nulls are equal."""
-    return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)
 
 
 def of_table(thresholds: Mapping[str, float], of: SampleTable) -> dict[str, float]:

@@ -12,7 +12,7 @@ from ingest.prometheus.gpu import uuids
 from ingest.prometheus.health import events as health
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.tables import GPUS
-from ingest.tables import HEALTH_EVENTS, conform
+from ingest.tables import HEALTH_EVENTS, conform, rows_absent_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,8 +83,8 @@ def _rename_samples(writer: Writer, indexes: pl.DataFrame, interval_s: int, hour
         new = uuids.renamed(by_uuid, some)
         by_index = samples.join(new, on=_PLACE, how="semi")
         merged = merge(new, by_index, interval_s=interval_s) if by_index.height else new.sort(GPUS.key)
-        out = pl.concat([by_uuid, _without(by_index, merged)])
-        writer.change_partition(GPUS.name, cluster, day, (out, _without(merged, by_index)), order=GPUS.key)
+        out = pl.concat([by_uuid, rows_absent_from(by_index, merged)])
+        writer.change_partition(GPUS.name, cluster, day, (out, rows_absent_from(merged, by_index)), order=GPUS.key)
         hours.roll_up(merged)
 
 
@@ -106,7 +106,3 @@ def _rename_events(writer: Writer, indexes: pl.DataFrame) -> None:
         others = stored.join(indexes, on=_PLACE, how="anti")
         merged = health.merge(others, uuids.renamed(named, indexes))
         writer.replace("health_events", merged, keys=["cluster", "node"])
-
-
-def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)

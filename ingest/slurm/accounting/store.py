@@ -21,7 +21,16 @@ from ingest.slurm.accounting.merge import fingerprints, merge_attempts
 from ingest.slurm.accounting.step_gpus import with_steps
 from ingest.slurm.accounting.usage import KEY as USAGE_KEY
 from ingest.slurm.accounting.usage import merge_usage
-from ingest.tables import ATTEMPT_KEY, ATTEMPTS, JOB_GPUS, STEP_USAGE, conform, earliest_time, latest_time
+from ingest.tables import (
+    ATTEMPT_KEY,
+    ATTEMPTS,
+    JOB_GPUS,
+    STEP_USAGE,
+    conform,
+    earliest_time,
+    latest_time,
+    rows_absent_from,
+)
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -190,7 +199,7 @@ class AttemptWriter:
         merged = merge_attempts(existing, again)
         self._n_earlier += _with_earlier_ends(again, merged)
         merged = merged.with_columns(fingerprints(merged).alias(_MARK))
-        changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
+        changed = rows_absent_from(merged, existing)
         if changed.is_empty():
             return
         self._several.append(changed.select(_JOB))  # a newly loaded user may make it another user's job
@@ -288,7 +297,7 @@ def write_step_usage(writer: Writer, usage: pl.DataFrame) -> None:
     existing = writer.query_with("existing_step_usage", {"incoming": usage.select(USAGE_KEY)}, once=True, **span)
     existing = conform(existing, STEP_USAGE)
     merged = merge_usage(existing, usage)
-    changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
+    changed = rows_absent_from(merged, existing)
     writer.delete("step_usage", changed.join(existing, on=list(USAGE_KEY), how="semi").select(USAGE_KEY))
     writer.append("step_usage", changed)
 
