@@ -10,7 +10,6 @@ from app.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
 
 def name(value: object, *, none: str = "-") -> str:
@@ -20,11 +19,6 @@ def name(value: object, *, none: str = "-") -> str:
     ('a b\ufffd[2J\\u202e', '-')
     """
     return none if value is None else " ".join(visible(str(value)).split()) or none
-
-
-def moment(value: datetime | None) -> str:
-    """A time in UTC, to the minute (the page names the zone once)."""
-    return "-" if value is None else value.strftime("%Y-%m-%d %H:%M")
 
 
 def share(value: float | None) -> str:
