@@ -19,8 +19,7 @@ from app.results.ettr import (
     expected_run_rows,
     gpu_days,
     long_run_rows,
-    own_inputs_in,
-    to_expect,
+    run_inputs,
 )
 from app.results.failures.failure_rates import failure_history, failure_rate_tables
 from app.results.failures.interruptions import second_order_rows
@@ -163,7 +162,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(_is_of(standard))
-        own = own_of_all if standard == window else own_inputs_in(by_run, to_expect(once, standard))
+        own = own_of_all if standard == window else run_inputs(once, standard, by_run)
         expected = expected_run_rows(once, standard, rates=own_rates, own=own)
         jobs = job_accounts(once, standard)
         spent = goodput_rows(once, standard)

@@ -265,24 +265,17 @@ def _imputed(total: pl.DataFrame) -> pl.DataFrame:
 # --- expected ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ToExpect:
-    """What the expected ETTR of runs is worked out from, beside `ettr_run_rows`.
+def run_inputs(source: RowSource, window: Window, by_run: pl.DataFrame) -> pl.DataFrame:
+    """What was measured of each run that its expected ETTR depends on: `metrics.ettr.expected.own_inputs`.
 
-    Attributes:
-        started: as `metrics.ettr.expected.starts` returns it.
-        saves: as `metrics.checkpoints.advice.logged_saves` returns it.
+    Args:
+        source: where rows are read from.
+        window: cluster and time.
+        by_run: as `ettr_run_rows` returns it.
     """
-
-    started: pl.DataFrame
-    saves: pl.DataFrame
-
-
-def to_expect(source: RowSource, window: Window) -> ToExpect:
-    """Starts of runs in a window, and their checkpoints by their logs."""
     known = starts(started_in(run_times(source, window.cluster).executed, window))
     started = known.drop("seen_gpus").join(logged_starts(source, window), on=_RUN, how="left")
-    return ToExpect(started, saves_in(source, window))
+    return own_inputs(by_run, started, saves_in(source, window))
 
 
 def saves_in(source: RowSource, window: Window) -> pl.DataFrame:
@@ -312,7 +305,7 @@ def expected_run_rows(
         window: cluster and time.
         by_run: as `ettr_run_rows` returns it, where it is at hand.
         rates: rows of `failure_rate_rows` of the window, where they are at hand.
-        own: as `own_inputs_in` returns it, where it is at hand.
+        own: as `run_inputs` returns it, where it is at hand.
 
     Returns:
         As `metrics.ettr.expected.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
@@ -320,7 +313,7 @@ def expected_run_rows(
     """
     if own is None:
         runs = ettr_run_rows(source, window) if by_run is None else by_run
-        own = own_inputs_in(runs, to_expect(source, window))
+        own = run_inputs(source, window, runs)
     rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
     of_runs = inputs_of(own, gpu_days(rate.value))
     at_rate, at_high, at_low = (
@@ -328,11 +321,6 @@ def expected_run_rows(
     )
     ends = {"expected_low": at_high["expected"], "expected_high": at_low["expected"]}
     return at_rate.with_columns(pl.col("mttf_s").replace(math.inf, None), **ends)
-
-
-def own_inputs_in(by_run: pl.DataFrame, found: ToExpect) -> pl.DataFrame:
-    """What was measured of each run that its expected ETTR depends on: `metrics.ettr.expected.own_inputs`."""
-    return own_inputs(by_run, found.started, found.saves)
 
 
 def logged_starts(source: RowSource, window: Window) -> pl.DataFrame:
