@@ -331,33 +331,6 @@ def fetch_jobs_rest(client: Client, job_ids: Sequence[str]) -> Fetched:
     return Fetched(msgspec.json.encode({"meta": about, "errors": [], "jobs": rows}), origin)
 
 
-def fetch_nodes_rest(client: Client) -> Fetched:
-    """Request all nodes.
-
-    Raises:
-        ServerDownError: There is no answer, or it reports an error (slurmctld is down).
-    """
-    return client.get("slurm", "nodes")
-
-
-def fetch_reservations_rest(client: Client) -> Fetched:
-    """Request the current reservations.
-
-    Raises:
-        ServerDownError: There is no answer, or it reports an error.
-    """
-    return client.get("slurm", "reservations")
-
-
-def fetch_clusters_rest(client: Client) -> Fetched:
-    """Request the clusters of slurmdbd: nothing else in 0.0.38 names the cluster.
-
-    Raises:
-        ServerDownError: There is no answer, or it reports an error.
-    """
-    return client.get("slurmdb", "clusters")
-
-
 @dataclass(frozen=True)
 class RestTransport:
     """Requests of a live ingest to slurmrestd, in place of commands. `ingest.slurm.parsers` parses the answers."""
@@ -373,13 +346,27 @@ class RestTransport:
         return fetch_jobs_rest(self.client, job_ids)
 
     def nodes(self) -> Fetched:
-        """Inventory: `ingest.slurm.nodes.inventory_json.parse_nodes_json`."""
-        return fetch_nodes_rest(self.client)
+        """Inventory: `ingest.slurm.nodes.inventory_json.parse_nodes_json`.
+
+        Raises:
+            ServerDownError: There is no answer, or it reports an error (slurmctld is down).
+        """
+        return self.client.get("slurm", "nodes")
 
     def reservations(self) -> Fetched:
-        """Reservations: `ingest.slurm.nodes.reservations_json.parse_reservations_json`."""
-        return fetch_reservations_rest(self.client)
+        """Current reservations: `ingest.slurm.nodes.reservations_json.parse_reservations_json`.
+
+        Raises:
+            ServerDownError: There is no answer, or it reports an error.
+        """
+        return self.client.get("slurm", "reservations")
 
     def settings(self) -> Fetched:
-        """The cluster's name and Slurm's release: `ingest.slurm.nodes.inventory_json.parse_settings_json`."""
-        return fetch_clusters_rest(self.client)
+        """The cluster's name and Slurm's release: `ingest.slurm.nodes.inventory_json.parse_settings_json`.
+
+        Of slurmdbd: nothing else in 0.0.38 names the cluster.
+
+        Raises:
+            ServerDownError: There is no answer, or it reports an error.
+        """
+        return self.client.get("slurmdb", "clusters")

@@ -14,7 +14,7 @@ from ingest.context import ParseContext
 from ingest.errors import InputError, ServerDownError
 from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
-from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest, fetch_nodes_rest
+from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest
 from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS
 from tests.support.slurm.answers import answer, job, node
 from tests.support.web import Answer, web
@@ -118,7 +118,7 @@ def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
 
 def test_a_configured_version_is_the_only_one_requested() -> None:
     with web(serving("0.0.38", "0.0.40")) as server:
-        assert "/v0.0.38/" in fetch_nodes_rest(Client(server.url, version="0.0.38")).origin
+        assert "/v0.0.38/" in RestTransport(Client(server.url, version="0.0.38")).nodes().origin
         output = complaint(Client(server.url, version="0.0.41"))
     assert "does not serve /slurmdb/ in v0.0.41" in output
     with web(serving("0.0.37")) as server:
