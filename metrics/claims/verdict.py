@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from metrics import statistics
+from metrics import sample_statistics, statistics
 from metrics.claims.claim import Claim, Exclusion, Judged, Kind, Measurement, Scope
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def measure_median(values: list[float], claim: Claim, *, at_least: int) -> Measu
         return Measurement(
             value, None, None, n, f"{at_least - n} more events (at least {at_least})", "order statistics"
         )
-    interval = statistics.quantile_interval(ordered)
+    interval = sample_statistics.quantile_interval(ordered)
     low = interval.low if math.isfinite(interval.low) else None
     method = f"order statistics, {interval.coverage:.1%}"
     if _verdict(claim, low, interval.high) != "undetermined":
@@ -315,15 +315,15 @@ def measure_ratio_capability(
     import numpy as np  # noqa: PLC0415 - as above
 
     table = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
-    low = statistics.bootstrap_ratio_interval(table[:, 0], table[:, 2], seed=seed) if len(table) else None
-    high = statistics.bootstrap_ratio_interval(table[:, 1], table[:, 2], seed=seed) if len(table) else None
+    low = sample_statistics.bootstrap_ratio_interval(table[:, 0], table[:, 2], seed=seed) if len(table) else None
+    high = sample_statistics.bootstrap_ratio_interval(table[:, 1], table[:, 2], seed=seed) if len(table) else None
     n = len(table)
     if low is None or high is None:
-        worth = statistics.effective_number(table[:, 2]) if n else 0.0
-        more = math.ceil(statistics.MIN_EFFECTIVE_NUMBER - worth)
+        worth = sample_statistics.effective_number(table[:, 2]) if n else 0.0
+        more = math.ceil(sample_statistics.MIN_EFFECTIVE_NUMBER - worth)
         needed = (
             f"at least {more} more {what} of usual size for an interval: {n} {what} weigh as {worth:.3g} equal ones, "
-            f"{statistics.MIN_EFFECTIVE_NUMBER} are needed"
+            f"{sample_statistics.MIN_EFFECTIVE_NUMBER} are needed"
         )
         return Measurement(value, None, None, n, needed, f"bootstrap over {what}")
     ends = (low.low, high.high)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from metrics.ettr.ettr import FORMS
-from metrics.statistics import MIN_EFFECTIVE_NUMBER, bootstrap_ratio_interval, effective_number
+from metrics.sample_statistics import MIN_EFFECTIVE_NUMBER, bootstrap_ratio_interval, effective_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -24,7 +24,7 @@ from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.mfu.peaks import Peak, peak, peaks
 from metrics.mfu.remark import INPUTS
 from metrics.mfu.session_flops import flops_per_token_expr
-from metrics.statistics import bootstrap_ratio_interval
+from metrics.sample_statistics import bootstrap_ratio_interval
 
 __all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "FleetMfu", "Measure", "fleet", "step_mfu", "summary"]
 

@@ -11,7 +11,7 @@ import math
 
 import polars as pl
 
-from metrics import frames, statistics, unknown
+from metrics import frames, sample_statistics, unknown
 from metrics.metric import Claimable, Metric
 from metrics.runs.runs import by_id, executions
 
@@ -188,7 +188,7 @@ def _summary(group: pl.DataFrame) -> dict[str, object]:
 
 
 def _statistics(times: pl.Series) -> dict[str, object]:
-    interval = statistics.quantile_interval(times.to_numpy())
+    interval = sample_statistics.quantile_interval(times.to_numpy())
     return {
         "median_s": times.median(),
         "median_low_s": interval.low if math.isfinite(interval.low) else None,

@@ -15,7 +15,7 @@ from metrics.ettr.confidence import MOST_DRAWN, interval_over_runs
 from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed, runs_of_other_work, waits
 from metrics.ledger.ledger import other_work
 from metrics.runs.runs import runs
-from metrics.statistics import bootstrap_ratio_interval
+from metrics.sample_statistics import bootstrap_ratio_interval
 from tests.metrics.tables import Row, at, attempt, attempts, joined, spent, sums
 
 if TYPE_CHECKING:
