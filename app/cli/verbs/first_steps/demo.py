@@ -21,7 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
         warehouse=False,
         manual="tutorial",
     )
-    parser.add_argument("--no-serve", action="store_true", help="stop after the numbers, the report and the board")
+    parser.add_argument("--no-serve", action="store_true", help="stop after the numbers, the report and the boards")
     parser.add_argument("--dir", type=path_of, metavar="D", help="folder of the demo (default: ./trackside-demo)")
     add_address(parser)
     parser.set_defaults(kept="the steps that are done are kept")
