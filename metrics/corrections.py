@@ -262,12 +262,12 @@ def _groups(touched: pl.DataFrame, fixes: Sequence[RunFix]) -> dict[Execution, s
 
 def _group(execution: Execution, follows: dict[Execution, Execution | str]) -> str:
     """Group at the end of a chain. Executions in a circle are one: the derived run of the first of them."""
-    seen: list[Execution] = []
+    chain: list[Execution] = []
     at: Execution | str = execution
     while not isinstance(at, str):
-        if at in seen:
-            return min(seen[seen.index(at) :])[0]
-        seen.append(at)
+        if at in chain:
+            return min(chain[chain.index(at) :])[0]
+        chain.append(at)
         at = follows.get(at, at[0])
     return at
 

@@ -64,11 +64,11 @@ def _of_kubernetes(writer: Writer, cluster: str) -> pl.DataFrame:
     conditions, lists = (writer.matching(name, key, keys=["cluster"]) for name in ("node_conditions", "object_lists"))
     joined = conditions.group_by("cluster", "node").agg(pl.col("since").min().alias("valid_from"))
     states = states_of(conditions, joined, lists)
-    seen = conditions.filter(pl.col("condition") == UNSCHEDULABLE).select(
+    cordoned = conditions.filter(pl.col("condition") == UNSCHEDULABLE).select(
         "cluster", "node", started_at="since", cordoned_until="last_seen_at"
     )
     at = ["cluster", "node", "started_at"]
-    cordons = states.filter(pl.col("state") == "drained").join(seen, on=at, how="left")
+    cordons = states.filter(pl.col("state") == "drained").join(cordoned, on=at, how="left")
     sure = cordons.with_columns(ended_at=pl.when(pl.col("ended_at").is_not_null()).then("cordoned_until"))
     unsure = cordons.filter(pl.col("ended_at").is_not_null()).with_columns(
         started_at="cordoned_until", state=pl.lit("unknown"), reason=pl.lit(None, dtype=pl.String)

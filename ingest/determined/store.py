@@ -67,9 +67,9 @@ def _load(writer: Writer, name: str, cluster: str, *, now: datetime) -> Parsed:
     return parsed
 
 
-def _write(writer: Writer, seen: pl.DataFrame) -> None:
-    existing = writer.matching("determined_allocations", seen, keys=KEY).select(seen.columns)
-    writer.replace("determined_allocations", latest(pl.concat([existing, seen])), keys=KEY)
+def _write(writer: Writer, allocations: pl.DataFrame) -> None:
+    existing = writer.matching("determined_allocations", allocations, keys=KEY).select(allocations.columns)
+    writer.replace("determined_allocations", latest(pl.concat([existing, allocations])), keys=KEY)
 
 
 def derive(writer: Writer, cluster: str) -> None:

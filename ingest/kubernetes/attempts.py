@@ -176,8 +176,10 @@ def _overlapping_gpu_pods(held: pl.DataFrame) -> pl.DataFrame:
     counted = counted.join_asof(
         over, left_on="created_at", right_on="held_until", by=list(_JOB), check_sortedness=False
     )
-    beside = counted.filter(pl.col("n_made").fill_null(0) > pl.col("n_over").fill_null(0))
-    return pl.concat([gpus, held.join(beside, on=["cluster", "uid", "created_at"], how="semi").filter(~_uses_gpus())])
+    companions = counted.filter(pl.col("n_made").fill_null(0) > pl.col("n_over").fill_null(0))
+    return pl.concat(
+        [gpus, held.join(companions, on=["cluster", "uid", "created_at"], how="semi").filter(~_uses_gpus())]
+    )
 
 
 def _gangs(workloads: pl.DataFrame) -> pl.DataFrame:
@@ -424,9 +426,11 @@ def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
         "node_list": pl.when(pl.col("n_nodes") > 0).then(pl.col("nodes").list.join(",")),
         "exit_code": pl.when(ended.is_not_null()).then("exit_code"),
     }
-    given = rows.with_columns(**known)
-    missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in ATTEMPTS.items() if name not in given.columns]
-    return given.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in ATTEMPTS.items())
+    known_columns = rows.with_columns(**known)
+    missing = [
+        pl.lit(None, dtype=kind).alias(name) for name, kind in ATTEMPTS.items() if name not in known_columns.columns
+    ]
+    return known_columns.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in ATTEMPTS.items())
 
 
 def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:

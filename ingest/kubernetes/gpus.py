@@ -57,10 +57,10 @@ def gpus_of_pod(spec: PodSpec) -> Decimal | None:
         QuantityError: a quantity is no number.
     """
     init = spec.initContainers or ()
-    beside = [[one for one in init[:at] if one.restartPolicy == ALWAYS] for at in range(len(init) + 1)]
+    sidecars = [[one for one in init[:at] if one.restartPolicy == ALWAYS] for at in range(len(init) + 1)]
     together = [
-        [*(spec.containers or ()), *beside[-1]],
-        *([*others, one] for others, one in zip(beside, init, strict=False)),
+        [*(spec.containers or ()), *sidecars[-1]],
+        *([*others, one] for others, one in zip(sidecars, init, strict=False)),
     ]
     sums = [_sum(containers) for containers in together]
     known = [each for each in sums if each is not None]

@@ -37,14 +37,14 @@ def with_metered(
     later = rows.filter(pl.col("ended_at").is_not_null()).select(
         *_POD, *(pl.col(name).alias(f"m_{name}") for name in _KEPT)
     )
-    seen = rows.select(*_POD, m_seen_at="seen_at")
+    observed = rows.select(*_POD, metered_at="seen_at")
     known = pods.join(later, on=_POD, how="left", maintain_order="left").join(
-        seen, on=_POD, how="left", maintain_order="left"
+        observed, on=_POD, how="left", maintain_order="left"
     )
     ended_unseen = pl.col("ended_at").is_null() & pl.col("m_ended_at").is_not_null() & pl.col("deleted_at").is_null()
     filled = known.with_columns(
         *(pl.when(ended_unseen).then(f"m_{name}").otherwise(name).alias(name) for name in _KEPT),
-        seen_at=pl.max_horizontal("seen_at", "m_seen_at"),
+        seen_at=pl.max_horizontal("seen_at", "metered_at"),
     )
     return pl.concat([filled.select(list(PODS)), others.select(list(PODS))])
 

@@ -229,17 +229,19 @@ def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame
             state=pl.lit("unknown"), state_raw=pl.lit("not observed"),
         )
     )  # fmt: skip
-    looks = lists.filter(pl.col("kind") == "Node").select("cluster", look="seen_at").sort("look")
+    snapshots = lists.filter(pl.col("kind") == "Node").select("cluster", listed_at="seen_at").sort("listed_at")
     cordons = conditions.filter(pl.col("condition") == UNSCHEDULABLE).sort("last_seen_at")
     drained = cordons.join_asof(
-        looks,
+        snapshots,
         left_on="last_seen_at",
-        right_on="look",
+        right_on="listed_at",
         by="cluster",
         strategy="forward",
         allow_exact_matches=False,
         check_sortedness=False,
-    ).select(*key, "reason", started_at="since", ended_at="look", state=pl.lit("drained"), state_raw=pl.lit("cordoned"))
+    ).select(
+        *key, "reason", started_at="since", ended_at="listed_at", state=pl.lit("drained"), state_raw=pl.lit("cordoned")
+    )
     planned = (pl.col("state") == "drained") & pl.col("reason").str.contains(PLANNED).fill_null(value=False)
     rows = pl.concat([down, unseen, drained]).with_columns(
         source=pl.lit(OBJECTS), actor=pl.lit(None, dtype=pl.String), planned=planned

@@ -218,8 +218,8 @@ class ObjectsRead:
 
     def table(self, name: str) -> pl.DataFrame:
         """The rows of one of the tables, with the time of the observation."""
-        _, seen, schema = OBSERVED[name]
-        rows = [{**row, seen: self.latest} for row in getattr(self, name)]
+        _, time_column, schema = OBSERVED[name]
+        rows = [{**row, time_column: self.latest} for row in getattr(self, name)]
         for row in rows:
             if "since" in row and row["since"] is None:
                 row["since"] = self.latest
@@ -269,7 +269,7 @@ class ObjectsRead:
 
 def parsed_of(observations: Sequence[ObjectsRead], origin: str) -> Parsed:
     """The rows of an input, with an account of every object: each object once, as last observed."""
-    frames = {name: _last_seen(name, [each.table(name) for each in observations]) for name in OBSERVED}
+    frames = {name: _last_observed(name, [each.table(name) for each in observations]) for name in OBSERVED}
     ends = pl.DataFrame([row for each in observations for row in each.container_ends], schema=CONTAINER_ENDS)
     loaded = sum(frames[name].height for name in COUNTED)
     undated = sum(each.removed_undated for each in observations)
@@ -293,12 +293,12 @@ def parsed_of(observations: Sequence[ObjectsRead], origin: str) -> Parsed:
     )
 
 
-def _last_seen(name: str, observed: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _last_observed(name: str, observed: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The last of several observations of each row; of two at one time, the one with its end."""
-    key, seen, schema = OBSERVED[name]
+    key, time_column, schema = OBSERVED[name]
     rows = pl.concat(observed)
     if len(observed) > 1:
-        rows = rows.sort([seen, *({"ended_at"} & schema.keys())], maintain_order=True)
+        rows = rows.sort([time_column, *({"ended_at"} & schema.keys())], maintain_order=True)
     return rows.unique(key, keep="last", maintain_order=True)
 
 

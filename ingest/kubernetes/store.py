@@ -100,8 +100,8 @@ def write_parsed(
         `parsed` with how many of its rows are new.
     """
     repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-    for table, (row, seen, _) in OBSERVED.items():
-        _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
+    for table, (row, time_column, _) in OBSERVED.items():
+        _write_latest(writer, table, parsed.frames[table], key=row, time_column=time_column)
     writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
     writer.append_new("container_ends", parsed.frames["container_ends"], keys=ENDED_KEY)
     derive(writer, cluster)
@@ -110,12 +110,12 @@ def write_parsed(
     return parsed
 
 
-def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequence[str], seen_at: str) -> None:
+def _write_latest(writer: Writer, table: str, observed: pl.DataFrame, *, key: Sequence[str], time_column: str) -> None:
     """Keep the latest observation of each object; a removal reported by a watch is final."""
-    if seen.is_empty():
+    if observed.is_empty():
         return
-    existing = writer.matching(table, seen, keys=key).select(seen.columns)
-    rows = pl.concat([existing, seen]).sort(seen_at, *[name for name in ("state",) if name in seen.columns])
+    existing = writer.matching(table, observed, keys=key).select(observed.columns)
+    rows = pl.concat([existing, observed]).sort(time_column, *[name for name in ("state",) if name in observed.columns])
     if "deleted_at" in rows.columns:
         rows = rows.with_columns(pl.col("deleted_at", "alive_at").max().over(key))
     writer.replace(table, rows.unique(key, keep="last", maintain_order=True), keys=key)

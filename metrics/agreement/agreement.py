@@ -121,7 +121,7 @@ def sync_intervals(
     layers = [
         spans.select(*_PLACE, paired=_ONE),
         _elsewhere(pairs, lanes, last),
-        _looked(pairs, lanes, pods_listed_at, last),
+        _observable(pairs, lanes, pods_listed_at, last),
         _terminating(spans),
         _both(lanes, slurm_known, first, last),
         *(_state(slurm, own, name, f"s_{name}", last) for name in ("down", "drained", "maintenance", "unknown")),
@@ -154,13 +154,13 @@ def _elsewhere(pairs: pl.DataFrame, lanes: pl.DataFrame, end: int) -> pl.DataFra
     return _clipped(pairs, alone, _KEY, end).select(*_PLACE, hosted=_ONE)
 
 
-def _looked(pairs: pl.DataFrame, lanes: pl.DataFrame, pods_listed_at: datetime | None, end: int) -> pl.DataFrame:
-    """In the same lane: since when a pod of the node would have been observed (`looked`)."""
+def _observable(pairs: pl.DataFrame, lanes: pl.DataFrame, pods_listed_at: datetime | None, end: int) -> pl.DataFrame:
+    """In the same lane: since when a pod of the node would have been observed (`observable`)."""
     first = pairs.group_by(_KEY).agg(pl.col("started_at").min())
     listed = pl.lit(pods_listed_at, dtype=frames.TIME)
     for_good = pl.lit(None, dtype=frames.TIME)
     since = first.with_columns(started_at=pl.min_horizontal("started_at", listed), ended_at=for_good)
-    return _elsewhere(since, lanes, end).rename({"hosted": "looked"})
+    return _elsewhere(since, lanes, end).rename({"hosted": "observable"})
 
 
 def _terminating(spans: pl.DataFrame) -> pl.DataFrame:
@@ -203,7 +203,7 @@ def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     kube = (
         pl.when(on("alone") & on("hosted")).then(pl.lit("hosted"))
-        .when(on("alone") & ~on("looked")).then(pl.lit("unknown"))
+        .when(on("alone") & ~on("observable")).then(pl.lit("unknown"))
         .when(~on("paired")).then(pl.lit("absent"))
         .when(on("k_down")).then(pl.lit("not_ready"))
         .when(on("k_unknown")).then(pl.lit("unknown"))

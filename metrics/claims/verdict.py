@@ -236,10 +236,10 @@ def _events_needed(within: int, n: int) -> str:
     By the normal approximation of the binomial: half the share's distance from a half, against 0.98 / sqrt(n).
     """
     off = abs(within / n - 0.5)
-    seen = f"{within} of {n} were within the target so far"
+    so_far = f"{within} of {n} were within the target so far"
     if off < _HALF_WIDTH / math.sqrt(MOST_TIMES):
-        return f"an unknown number of further events: {seen}, about half"
-    return f"about {max(1, math.ceil((_HALF_WIDTH / off) ** 2) - n):,} more events like these: {seen}"
+        return f"an unknown number of further events: {so_far}, about half"
+    return f"about {max(1, math.ceil((_HALF_WIDTH / off) ** 2) - n):,} more events like these: {so_far}"
 
 
 _HALF_WIDTH = 0.98

@@ -196,14 +196,14 @@ def ettr_by_run(
         bounds count the unseen and `beside_idle` as unproductive / productive, and the low one what is provisional as
         unproductive, too.
     """
-    seen = _allocated_sums(sums)
+    allocated = _allocated_sums(sums)
     queued = waited.group_by(_RUN).agg(
         _gpu_s(pl.col("initial")).alias("queued_initial"), _gpu_s(~pl.col("initial")).alias("queued_requeue")
     )
     table = (
         runs.select(*_RUN, "n_attempts", "milli_gpus", "started_at", "ended_at")
         .filter(pl.col("started_at").is_not_null())
-        .join(seen.rename({"subject": "run_id"}), on=_RUN, how="left")
+        .join(allocated.rename({"subject": "run_id"}), on=_RUN, how="left")
         .join(queued, on=_RUN, how="left")
         .join(imputed_gpu_s, on=_RUN, how="left")
         .with_columns(pl.col(SUMMED).fill_null(0.0))
@@ -261,12 +261,12 @@ SUMMED = [
 def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
     """Each subject's allocated GPU-seconds by the ledger."""
     amount = pl.col("gpu_seconds")  # decimals: the sums are exact, in any order
-    seen = pl.col("evidence") != "assumed"
+    observed = pl.col("evidence") != "assumed"
     parts = {
         "productive": PRODUCTIVE,
         "productive_sure": PRODUCTIVE & SURE,
-        "checkpoint": (pl.col("category") == "checkpoint") & seen,
-        "startup": (pl.col("category") == "startup") & seen,
+        "checkpoint": (pl.col("category") == "checkpoint") & observed,
+        "startup": (pl.col("category") == "startup") & observed,
         "unseen": UNSEEN,
         "beside_idle": BESIDE_IDLE,
         "allocated": pl.lit(value=True),

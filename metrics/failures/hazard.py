@@ -90,9 +90,9 @@ def hazards(past: Histories, since: datetime, until: datetime, sizes: Sequence[S
         SUMMARY. Survival at an age is null where no observed attempt was so old; `shape` where there are too few
         interruptions.
     """
-    gpus, seen = spells(past, since, until)
+    gpus, observed = spells(past, since, until)
     summaries = [
-        _summary(kind, size, _of(seen, gpus, size), causes) for kind, causes in KINDS.items() for size in sizes
+        _summary(kind, size, _of(observed, gpus, size), causes) for kind, causes in KINDS.items() for size in sizes
     ]
     return pl.DataFrame(summaries, schema=SUMMARY)
 
@@ -103,10 +103,10 @@ def hazard_curves(past: Histories, since: datetime, until: datetime, sizes: Sequ
     Returns:
         CURVES; `n_failures` are since the point before.
     """
-    gpus, seen = spells(past, since, until)
+    gpus, observed = spells(past, since, until)
     points = [pl.DataFrame(schema=CURVES)]
     for size in sizes:
-        inside = _of(seen, gpus, size)
+        inside = _of(observed, gpus, size)
         if len(inside.left):
             points += [_points("survival", kind, size, kaplan_meier(inside, causes)) for kind, causes in KINDS.items()]
             points += [
@@ -153,23 +153,23 @@ def _causes(past: Histories) -> npt.NDArray[np.int64]:
     return cause_of
 
 
-def _of(seen: Spells, gpus: FloatArray, size: SizeRange) -> Spells:
+def _of(observed: Spells, gpus: FloatArray, size: SizeRange) -> Spells:
     """Spells of jobs of a size, by the age when last seen: each curve sorts them."""
     low, high = np.searchsorted(gpus, [size.low, size.high], side="right")
-    order = low + np.argsort(seen.left[low:high], kind="stable")
-    return Spells(seen.entered[order], seen.left[order], seen.cause[order])
+    order = low + np.argsort(observed.left[low:high], kind="stable")
+    return Spells(observed.entered[order], observed.left[order], observed.cause[order])
 
 
-def _summary(kind: str, size: SizeRange, seen: Spells, causes: Sequence[int]) -> dict[str, object]:
-    curve, fitted = kaplan_meier(seen, causes), weibull(seen, causes)
+def _summary(kind: str, size: SizeRange, observed: Spells, causes: Sequence[int]) -> dict[str, object]:
+    curve, fitted = kaplan_meier(observed, causes), weibull(observed, causes)
     row: dict[str, object] = {
         "class": kind,
         "size": size.label,
-        "n_attempts": len(seen.left),
-        "n_entered_late": int((seen.entered > 0).sum()),
-        "n_failures": int(np.isin(seen.cause, causes).sum()),
+        "n_attempts": len(observed.left),
+        "n_entered_late": int((observed.entered > 0).sum()),
+        "n_failures": int(np.isin(observed.cause, causes).sum()),
     }
-    oldest = float(seen.left.max()) if len(seen.left) else 0.0
+    oldest = float(observed.left.max()) if len(observed.left) else 0.0
     for name, age in AGES.items():
         row |= _share(f"survival_{name}", curve, age) if oldest >= age else {}
     row |= dict(zip(("median_s", "median_low_s", "median_high_s"), median(curve), strict=True))

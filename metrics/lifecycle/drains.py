@@ -27,9 +27,9 @@ def candidates(states: pl.DataFrame) -> pl.DataFrame:
         `_row` (of the drain in `states`), `cluster`, `node`, `seen_at` (its end), `event_at`.
     """
     drained = states.with_row_index("_row").filter(pl.col("state").is_in(["drained", "maintenance"]))
-    seen = drained.filter((pl.col("source") == "slurm.nodes") & pl.col("ended_at").is_not_null())
+    reported = drained.filter((pl.col("source") == "slurm.nodes") & pl.col("ended_at").is_not_null())
     events = drained.filter(pl.col("source") == "slurm.events").select(*_KEY, "reason", event_at="started_at")
-    pairs = seen.select("_row", *_KEY, "reason", seen_at="ended_at").join(
+    pairs = reported.select("_row", *_KEY, "reason", seen_at="ended_at").join(
         events, on=[*_KEY, "reason"], nulls_equal=True
     )
     later = pairs.filter(pl.col("event_at") > pl.col("seen_at")).sort("_row", "event_at")

@@ -111,9 +111,9 @@ def of_steps(rows: pl.DataFrame, step_times: pl.DataFrame) -> Effect:
     value, ends = signed_rank(differences)
     spread = float(np.std(differences, ddof=1)) if n >= MIN_RUNS else math.nan
     # Wilcoxon's test needs pi/3 times the pairs of a t-test on normal differences.
-    seen = math.exp((Z_95 + Z_80) * spread * math.sqrt(math.pi / 3 / n)) if n >= MIN_RUNS else None
+    detectable = math.exp((Z_95 + Z_80) * spread * math.sqrt(math.pi / 3 / n)) if n >= MIN_RUNS else None
     low, high = (None, None) if ends is None else (math.exp(ends[0]), math.exp(ends[1]))
-    return Effect("step_time", math.exp(value), low, high, seen, n, compared)
+    return Effect("step_time", math.exp(value), low, high, detectable, n, compared)
 
 
 def signed_rank(differences: FloatArray) -> tuple[float, tuple[float, float] | None]:
@@ -172,14 +172,14 @@ def of_failures(rows: pl.DataFrame, broken: pl.DataFrame) -> Effect:
     inflated = 1.0 if top <= 0 or bottom <= 0 else max(1.0, spread / math.sqrt(variance / (top * bottom)))
     quantile = _quantile(both)
     wide = (quantile + Z_80) * inflated / math.sqrt(variance) if quantile is not None and variance > 0 else None
-    seen = None if wide is None else math.exp(min(LARGEST, wide))
+    detectable = None if wide is None else math.exp(min(LARGEST, wide))
     if top <= 0 or bottom <= 0:
-        return Effect("failures", detectable=seen, n=n, n_other=other)
+        return Effect("failures", detectable=detectable, n=n, n_other=other)
     ratio = top / bottom
     if quantile is None or not math.isfinite(spread):
         return Effect("failures", ratio, n=n, n_other=other)
     factor = math.exp(min(LARGEST, quantile * spread))
-    return Effect("failures", ratio, ratio / factor, ratio * factor, seen, n, other)
+    return Effect("failures", ratio, ratio / factor, ratio * factor, detectable, n, other)
 
 
 def _quantile(per_run: pl.DataFrame) -> float | None:
@@ -228,8 +228,8 @@ def of_waiting(rows: pl.DataFrame) -> Effect:
     if not len(more) or not len(least):
         return Effect("waiting", n=len(more), n_other=len(least))
     value, low, high = shift(more, least)
-    seen = None if low is None or high is None else (high - low) / 2 * (Z_95 + Z_80) / Z_95
-    return Effect("waiting", value, low, high, seen, len(more), len(least))
+    detectable = None if low is None or high is None else (high - low) / 2 * (Z_95 + Z_80) / Z_95
+    return Effect("waiting", value, low, high, detectable, len(more), len(least))
 
 
 def shift(more: FloatArray, least: FloatArray) -> tuple[float, float | None, float | None]:

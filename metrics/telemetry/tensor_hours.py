@@ -56,11 +56,11 @@ def tensor_hours(hours: pl.DataFrame, held: Holders, *, left_out: pl.Series) -> 
         )
     )
     both = sums.join(_held_gpus(sums, held), on=["attempt", "hour"]).sort("attempt", "hour")
-    seen = both["seen_gpus"].to_numpy()
+    observed_gpus = both["seen_gpus"].to_numpy()
     timed, ticked = _number(both["timed"], _TENSOR_DIGITS), _number(both["ticked"], _TENSOR_DIGITS + _CLOCK_DIGITS)
     clocks = np.divide(ticked, timed, out=np.full_like(timed, np.nan), where=timed > 0)
     return both.select("attempt", "hour", "held_gpus", "seen_gpus").with_columns(
-        pl.Series("tensor_active", _number(both["tensor"], _TENSOR_DIGITS) / seen),
+        pl.Series("tensor_active", _number(both["tensor"], _TENSOR_DIGITS) / observed_gpus),
         pl.Series("sm_clock_hz", clocks).fill_nan(None),
     )
 

@@ -126,7 +126,7 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
         requested the most that their partition allows.
     """
     held, unseen = pl.col("allocated_s"), pl.col("unseen_s")
-    seen = (held > 0) & ((held - unseen) / held >= KNOWN_ENOUGH)
+    is_observed = (held > 0) & ((held - unseen) / held >= KNOWN_ENOUGH)
     idler = pl.col("worked_s") <= 0
     over = frames.ended_in(since, until).fill_null(value=False)
     whole = over & (pl.col("started_at") >= frames.instant(since))
@@ -143,7 +143,7 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
         "idle": (pl.col("idle_s"), pl.col("idle_s") + unseen),
         "unused_gpus": (pl.col("unused_s"), pl.col("unused_s") + unseen),
         "never_stepped": (
-            pl.when(whole & idler & seen).then(held).otherwise(none),
+            pl.when(whole & idler & is_observed).then(held).otherwise(none),
             pl.when(whole & idler).then(held).otherwise(none),
         ),
         "failed_at_once": (pl.when(over & pl.col("loop")).then(held).otherwise(none),) * 2,

@@ -387,9 +387,9 @@ def _most_gpus(good: pl.DataFrame) -> pl.DataFrame:
     return conform(good.filter("held").group_by("cluster").agg(most), MOST_GPUS)
 
 
-def no_gpus(seen: pl.DataFrame) -> list[LoadWarning]:
+def no_gpus(most_gpus: pl.DataFrame) -> list[LoadWarning]:
     """Without gres/gpu in AccountingStorageTRES accounting does not record GPUs: they are unknown, not 0."""
     return [
         LoadWarning("no_gpus_accounted", None, cluster)
-        for cluster in sorted(seen.filter(pl.col("most").is_null())["cluster"])
+        for cluster in sorted(most_gpus.filter(pl.col("most").is_null())["cluster"])
     ]

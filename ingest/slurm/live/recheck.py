@@ -20,10 +20,10 @@ BATCH: Final = 200
 """Jobs in one request."""
 
 
-def batches(source: Reader | Writer, cluster: str, seen: Sequence[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
+def batches(source: Reader | Writer, cluster: str, loaded: Sequence[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
     """The open attempts of a cluster (`ATTEMPT_KEY`) that are not among those just seen, `BATCH` at a time."""
     missed = source.query("open_attempts", cluster=cluster)
-    for frame in seen:
+    for frame in loaded:
         missed = missed.join(frame.select(ATTEMPT_KEY), on=ATTEMPT_KEY, how="anti", maintain_order="left")
     numbered = missed.filter(pl.col("job_id").str.contains(r"^\d+$"))
     yield from numbered.head(most).iter_slices(BATCH)

@@ -50,29 +50,29 @@ def merge_node_states(*frames: pl.DataFrame) -> pl.DataFrame:
 
 
 def merge_nodes(
-    existing: pl.DataFrame, seen: pl.DataFrame, snapshots: pl.DataFrame, *, whole: bool = True
+    existing: pl.DataFrame, observed: pl.DataFrame, snapshots: pl.DataFrame, *, whole: bool = True
 ) -> pl.DataFrame:
     """Inventories as validity intervals: consecutive equal observations of a node, no snapshot between, are one row.
 
     Where two inventories of one moment differ, the one whose values sort last as text counts, in every order.
 
     Args:
-        existing: rows of `nodes`, all that the warehouse has of the clusters in `seen`.
-        seen: rows of `nodes` as a parser makes them, one per node and moment.
+        existing: rows of `nodes`, all that the warehouse has of the clusters in `observed`.
+        observed: rows of `nodes` as a parser makes them, one per node and moment.
         snapshots: as `SNAPSHOTS`, the moments that `existing` covers.
-        whole: `seen` has all nodes. If not, some records were refused: it is no snapshot, and ends no interval.
+        whole: `observed` has all nodes. If not, some records were refused: it is no snapshot, and ends no interval.
 
     Returns:
         All rows of these clusters, sorted by cluster, node and first observation.
     """
-    return _merge_intervals(existing, seen, snapshots, NODES, whole=whole)
+    return _merge_intervals(existing, observed, snapshots, NODES, whole=whole)
 
 
 def merge_topology(
-    existing: pl.DataFrame, seen: pl.DataFrame, snapshots: pl.DataFrame, *, whole: bool = True
+    existing: pl.DataFrame, observed: pl.DataFrame, snapshots: pl.DataFrame, *, whole: bool = True
 ) -> pl.DataFrame:
     """Places in the network as validity intervals, by the rules of :func:`merge_nodes`; rows of `node_topology`."""
-    return _merge_intervals(existing, seen, snapshots, NODE_TOPOLOGY, whole=whole)
+    return _merge_intervals(existing, observed, snapshots, NODE_TOPOLOGY, whole=whole)
 
 
 _NODE: Final = ["cluster", "node"]
@@ -80,20 +80,23 @@ _ENDS: Final = ["valid_from", "last_seen_at"]
 
 
 def _merge_intervals(
-    existing: pl.DataFrame, seen: pl.DataFrame, snapshots: pl.DataFrame, schema: Schema, *, whole: bool
+    existing: pl.DataFrame, observed: pl.DataFrame, snapshots: pl.DataFrame, schema: Schema, *, whole: bool
 ) -> pl.DataFrame:
-    existing, seen = conform(existing, schema), conform(seen, schema)
+    existing, observed = conform(existing, schema), conform(observed, schema)
     values = [name for name in schema if name not in (*_NODE, *_ENDS)]
     snapshots_before = _moments(conform(snapshots, SNAPSHOTS))
-    fresh = _moments(_ends(seen))
+    fresh = _moments(_ends(observed))
     for cluster, moment in fresh.rows():
         moments = snapshots_before.filter(pl.col("cluster") == cluster)["ts"].to_list()
-        affected = existing if whole else existing.join(seen, on=_NODE, how="semi")
-        rest = existing.clear() if whole else existing.join(seen, on=_NODE, how="anti")
+        affected = existing if whole else existing.join(observed, on=_NODE, how="semi")
+        rest = existing.clear() if whole else existing.join(observed, on=_NODE, how="anti")
         existing = pl.concat([rest, *_cut(affected, cluster, moment, moments)])
     as_text = pl.concat_str([_text(name, schema[name]) for name in values], separator="\x1f")
     observations = (
-        pl.concat([existing, seen]).sort(*_NODE, *_ENDS, as_text).group_by(*_NODE, *_ENDS, maintain_order=True).last()
+        pl.concat([existing, observed])
+        .sort(*_NODE, *_ENDS, as_text)
+        .group_by(*_NODE, *_ENDS, maintain_order=True)
+        .last()
     )
     return _joined(
         observations.select(*schema), _moments(snapshots_before, fresh) if whole else snapshots_before, values, schema

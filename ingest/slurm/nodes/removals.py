@@ -20,11 +20,11 @@ def removed(writer: Writer, parsed: Parsed) -> list[LoadWarning]:
 
     An inventory with refused records removes no node.
     """
-    seen, moment = parsed.frames.get("nodes"), parsed.covers_until
-    if seen is None or moment is None or parsed.rows_rejected:
+    inventory, moment = parsed.frames.get("nodes"), parsed.covers_until
+    if inventory is None or moment is None or parsed.rows_rejected:
         return []
     warnings: list[LoadWarning] = []
-    for (cluster,), nodes in seen.group_by("cluster", maintain_order=True):
+    for (cluster,), nodes in inventory.group_by("cluster", maintain_order=True):
         listed = set(nodes["node"])
         counted = writer.query("nodes_counted", cluster=cluster, moment=moment).rows()
         lacking = [node for node, inventoried in counted if not inventoried and node not in listed]

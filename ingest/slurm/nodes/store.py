@@ -39,13 +39,13 @@ def write_topology(writer: Writer, places: pl.DataFrame, *, whole: bool = True) 
 
 
 def _write_intervals(
-    writer: Writer, table: str, seen: pl.DataFrame, merge: MergeIntervals, *, source: SourceName
+    writer: Writer, table: str, observed: pl.DataFrame, merge: MergeIntervals, *, source: SourceName
 ) -> None:
     """A snapshot may end or cut the intervals of nodes that it lacks: the whole cluster is written again."""
-    clusters = seen.select("cluster").unique()
+    clusters = observed.select("cluster").unique()
     existing = writer.matching(table, clusters, keys=["cluster"])
     snapshots = writer.query_with("complete_snapshots", {"incoming": clusters}, once=True, source=source)
-    writer.replace(table, merge(existing, seen, snapshots), keys=["cluster"])
+    writer.replace(table, merge(existing, observed, snapshots), keys=["cluster"])
 
 
 def write_reservations(writer: Writer, reservations: pl.DataFrame) -> None:

@@ -76,8 +76,8 @@ def _latest_of_each_key(every: pl.DataFrame, schema: Schema, key: Sequence[str])
     that sorts last is taken: an arbitrary choice that does not depend on the order.
     """
     latest = pl.col("last_seen_at") == pl.col("last_seen_at").max()
-    seen = ("first_seen_at", "last_seen_at")
-    rest = [name for name in schema if name not in (*key, *seen)]
+    times = ("first_seen_at", "last_seen_at")
+    rest = [name for name in schema if name not in (*key, *times)]
     latest_values = [pl.col(name).filter(latest).sort_by(_sortable(name, schema).filter(latest)) for name in rest]
     return conform(
         every.group_by(key).agg(
