@@ -356,8 +356,8 @@ def _without_echoes(edges: pl.DataFrame) -> pl.DataFrame:
 def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.DataFrame:
     """Edges as HEALTH_EVENTS."""
     texts = pl.DataFrame(
-        [(n, r.event, r.severity, r.says, r.action, r.kind_of_cause, r.within_s) for n, r in enumerate(rules)],
-        schema={"rule": WHOLE, "event": TEXT, "severity": TEXT, "says": TEXT, "action": TEXT, "class": TEXT}
+        [(n, r.event, r.severity, r.description, r.action, r.kind_of_cause, r.within_s) for n, r in enumerate(rules)],
+        schema={"rule": WHOLE, "event": TEXT, "severity": TEXT, "description": TEXT, "action": TEXT, "class": TEXT}
         | {"within_s": WHOLE},
         orient="row",
     )
@@ -373,7 +373,7 @@ def _dressed(edges: pl.DataFrame, rules: Sequence[Rule], cluster: str) -> pl.Dat
         .otherwise(pl.lit(""))
     )
     where = pl.when(pl.col("device") == "").then(pl.lit("")).otherwise(pl.format(": {}", "device"))
-    text = pl.concat_str("says", where, much)
+    text = pl.concat_str("description", where, much)
     return conform(
         edges.join(texts, on="rule", maintain_order="left").with_columns(
             cluster=pl.lit(cluster),

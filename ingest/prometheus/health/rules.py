@@ -6,7 +6,7 @@
     kind = "ib"
     code = "link_downed"
     severity = "critical"
-    says = "an InfiniBand link went down"
+    description = "an InfiniBand link went down"
 
 Kinds of events:
 
@@ -58,7 +58,7 @@ class Rule:
         kind: as `health_events.kind`.
         code: as `health_events.code`, where no label has it (`code_from`).
         severity: critical where it may have ended a job.
-        says: the event in words.
+        description: the event in words.
         action: the recommended action.
         kind_of_cause: as `health_events.class`: HW, NETWORK, FILESYSTEM or NODE. A prior, not a fact.
         where: labels and what their values must match (regular expressions, whole); series without the label have "".
@@ -83,7 +83,7 @@ class Rule:
     kind: str
     code: str
     severity: Severity
-    says: str
+    description: str
     action: str | None = None
     kind_of_cause: str = "HW"
     where: tuple[tuple[str, str], ...] = ()
@@ -147,7 +147,7 @@ def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
     unknown = sorted(entry.keys() - _FIELDS)
     if unknown:
         raise RuleError(f"{origin}: {', '.join(unknown)}: no such key; the keys are {', '.join(sorted(_FIELDS))}")
-    missing = [key for key in ("names", "event", "kind", "severity", "says") if not entry.get(key)]
+    missing = [key for key in ("names", "event", "kind", "severity", "description") if not entry.get(key)]
     if missing:
         raise RuleError(f"{origin}: {', '.join(missing)} required")
     if entry["event"] not in get_args(Event) or entry["severity"] not in get_args(Severity):

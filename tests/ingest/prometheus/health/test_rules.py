@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tests.support.telemetry.health_readings import Points
 
 GOOD: dict[str, Any] = {
-    "names": ["x_total"], "event": "increase", "kind": "x", "code": "y", "severity": "info", "says": "it happened",
+    "names": ["x_total"], "event": "increase", "kind": "x", "code": "y", "severity": "info",
+    "description": "it happened",
 }  # fmt: skip
 
 
@@ -46,8 +47,8 @@ def test_throttling_and_self_repair_never_explain_a_failure() -> None:
 
 
 def test_every_rule_has_a_text_and_bad_ones_an_action() -> None:
-    assert all(rule.says for rule in builtin())
-    assert [rule.says for rule in builtin() if rule.severity != "info" and not rule.action] == []
+    assert all(rule.description for rule in builtin())
+    assert [rule.description for rule in builtin() if rule.severity != "info" and not rule.action] == []
 
 
 def test_both_generations_of_dcgms_names_are_read() -> None:
@@ -77,7 +78,7 @@ def test_metric_with_share_rules_has_one_width() -> None:
     ("change", "output"),
     [
         ({"sys": "typo"}, "sys: no such key"),
-        ({"says": ""}, "says required"),
+        ({"description": ""}, "description required"),
         ({"names": []}, "names required"),
         ({"event": "grow"}, "event is one of increase"),
         ({"severity": "bad"}, "severity one of critical, warning, info"),
