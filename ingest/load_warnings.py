@@ -53,7 +53,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "resources_implausible": (
         "{count:row has|rows have} more CPUs or memory than nodes can have; that value is left out"
     ),
-    "gpu_parts": "{count:row holds|rows hold} only parts of GPUs (shard or mps), which count as no GPU here",
+    "gpu_parts": "{count:row holds|rows hold} only parts of GPUs (shard or mps): how many GPUs they are is unknown",
     "running_for_long": (
         "{count:row has|rows have} run for over 30 days and not ended; to find lost jobs: sacctmgr show runaway"
     ),

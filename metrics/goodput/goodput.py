@@ -94,7 +94,8 @@ UNCLEAR = (pl.col("cause") == GPUS_UNKNOWN).fill_null(value=False)
 
 SWITCH_ON = (
     "no source records how many (Slurm: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld; for "
-    "jobs of today, load scontrol show job -d; Kubernetes: time slices, MPS, GPU memory, or a claim not loaded)"
+    "jobs of today, load scontrol show job -d; parts of GPUs, as shard and MPS; Kubernetes: time slices, MPS, GPU "
+    "memory, or a claim not loaded)"
 )
 """Why the GPUs of attempts are unknown, and what to do about it."""
 

@@ -217,7 +217,10 @@ def _holdings(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
         .otherwise("allocated_gpus")
     )
     table = table.with_columns(held=held, ended=ended, final=final, gpus=gpus)
-    table = table.with_columns(
+    # How many GPUs parts of them (shards) are, accounting does not record: a 0 beside them is none.
+    parts = pl.col("held") & pl.col("allocated_parts") & (pl.col("gpus").fill_null(0) == 0)
+    table = table.with_columns(parts=parts).with_columns(
+        gpus=pl.when(~parts).then("gpus"),
         n_cpus=pl.coalesce("listed_cpus", "allocated_cpus"),
         too_many_gpus=pl.col("held") & beyond("gpus", GPUS_PER_NODE, pl.col("n_listed")),
     )
@@ -237,7 +240,7 @@ def _holdings(columns: DumpColumns, table: pl.DataFrame) -> pl.DataFrame:
             "miscounted"
         ),
         (~pl.col("held") & ~pending & _has_run()).alias("nowhere"),
-        (pl.col("held") & pl.col("allocated_parts") & (pl.col("gpus").fill_null(0) == 0)).alias("parts"),
+        "parts",
         (pl.col("held") & ~pl.col("ended") & (pl.col("elapsed_s") > ZOMBIE_S)).alias("zombie"),
         "guessed",
         pl.when("guessed").then(pl.lit(value=True)).alias("end_guessed"),

@@ -166,6 +166,16 @@ def test_cpu_job_on_a_gpu_node_holds_none_if_gpus_are_recorded(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_shards_are_an_unknown_number_of_gpus(tmp_path: Path) -> None:
+    # by gres.conf 4 of 32 shards may be one GPU of eight, which no table of accounting records
+    shards = [job(2, "n2", 0, 60), job(3, "n2", 70, 90, 0)]
+    jobs = [job(1, "n1", 0, 60, 8), *(text.replace("node=1", "node=1,gres/shard=4") for text in shards)]
+    result = Loaded(tmp_path, texts(jobs, inventory(n1=8, n2=8)))
+    assert result.gpus() == {"1": (8, "accounting"), "2": (None, "unknown"), "3": (None, "unknown")}
+    assert result.attempts["req_gpus"].to_list() == [8, None, 0]
+
+
+@pytest.mark.slow
 def test_jobs_from_before_the_site_switched_it_on_stay_unknown(tmp_path: Path) -> None:
     jobs = [job(1, "n1", -5 * 24 * HOUR, -4 * 24 * HOUR), job(2, "n1", 10, 90, 8)]
     assert Loaded(tmp_path, texts(jobs, inventory(n1=8))).gpus()["1"] == (None, "unknown")

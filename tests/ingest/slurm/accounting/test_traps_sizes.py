@@ -65,11 +65,13 @@ def test_every_gpu_is_counted_once(trap: Trap) -> None:
 
 
 @pytest.mark.parametrize("part", ["gres/shard=4", "gres/shard:h100=4", "gres/mps=100", "gres/mps:100=50"])
-def test_parts_of_gpus_are_not_gpus_and_are_reported(part: str) -> None:
+def test_parts_of_gpus_are_unknown_and_reported(part: str) -> None:
     # how many shards make a GPU is a matter of each node's gres.conf, which accounting does not tell
     parsed = parse(text({**BARE, "AllocTRES": part}, {"JobIDRaw": "8"}))
     assert parsed.frames["attempts"].sort("job_id")["n_gpus"].to_list() == [None, 16]
-    assert messages(parsed.warnings) == ["1 row holds only parts of GPUs (shard or mps), which count as no GPU here"]
+    assert messages(parsed.warnings) == [
+        "1 row holds only parts of GPUs (shard or mps): how many GPUs they are is unknown"
+    ]
 
 
 def test_parts_listed_with_whole_gpus_are_those_gpus() -> None:
