@@ -220,11 +220,19 @@ class WorkloadStatus(msgspec.Struct):
     endTime: Moment | None = None
 
 
+class WorkloadSpec(msgspec.Struct):
+    """How many pods a Job needs, and how many run at a time. Other kinds may have other things under these names."""
+
+    completions: Any = None
+    parallelism: Any = None
+
+
 class Workload(msgspec.Struct):
     """An object that controls pods, or other workloads."""
 
     metadata: Metadata
     kind: str = ""
+    spec: WorkloadSpec | None = None
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
 
 

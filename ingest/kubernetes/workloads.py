@@ -25,7 +25,8 @@ RAY: Final = ("RayJob", RAY_CLUSTER)
 WORKFLOW: Final = "Workflow"
 """Argo's: each of its steps is a job of its own, be it a pod or a workload that the step made."""
 
-KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", WORKFLOW, "LeaderWorkerSet", *RAY}
+JOB: Final = "Job"
+KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", JOB, WORKFLOW, "LeaderWorkerSet", *RAY}
 """Kinds that are read. Pods of others (ReplicaSet, StatefulSet, DaemonSet) are each a workload of its own."""
 
 OF_CONDITION: Final = {
@@ -58,7 +59,20 @@ DEEPEST: Final = 5
 
 def workload_row(workload: Workload, *, cluster: str) -> dict[str, Any]:
     """The row; `seen_at` is left to the caller."""
-    return {**identity(workload.metadata, cluster=cluster), "kind": workload.kind, **_outcome(workload.status)}
+    named = identity(workload.metadata, cluster=cluster)
+    return {**named, "kind": workload.kind, **_outcome(workload.status), "is_work_queue": _is_work_queue(workload)}
+
+
+def _is_work_queue(workload: Workload) -> bool:
+    """Whether its pods work by themselves: they never run all at once, or their number is open.
+
+    Source: the Kubernetes documentation, "Jobs", "Parallel execution for Jobs".
+    """
+    if workload.kind != JOB or workload.spec is None:
+        return False
+    completions, parallelism = workload.spec.completions, workload.spec.parallelism
+    at_once = parallelism if isinstance(parallelism, int) else 1
+    return at_once < completions if isinstance(completions, int) else at_once > 1
 
 
 def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
@@ -86,7 +100,28 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     rows = _climbed(rows, above)
     if "gang" in pods.columns:
         rows = _climbed(_with_job_sets(rows, workloads), above)
+    rows = _without_work_queues(rows, workloads)
     return rows.drop("owner_uid", "owner_kind", "owner_name")
+
+
+def _without_work_queues(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Pods of a Job that is a work queue are each a workload of its own.
+
+    Those of Kueue's Jobs are not: Kueue admits, evicts and queues a Job as a whole, and may lower its parallelism.
+    """
+    queues = workloads.filter(pl.col("is_work_queue").fill_null(value=False), pl.col("queue").is_null())
+    alone = rows.join(queues.select("cluster", root_uid="uid"), on=["cluster", "root_uid"], how="semi")
+    if alone.is_empty():
+        return rows
+    users = queues.select("cluster", root_uid="uid", of_job="user")
+    own = alone.join(users, on=["cluster", "root_uid"], how="left").with_columns(
+        root_uid="uid",
+        root_kind=pl.lit("Pod"),
+        root_name="name",
+        slot="name",
+        user=pl.coalesce("user", "of_job"),
+    )
+    return pl.concat([rows.join(alone.select("cluster", "uid"), on=["cluster", "uid"], how="anti"), own.drop("of_job")])
 
 
 def _with_places_by_order(rows: pl.DataFrame) -> pl.DataFrame:
@@ -121,7 +156,7 @@ def _with_job_sets(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     A JobSet deletes its Jobs at a restart and makes new ones, so that no list has the old ones any more. Of several
     JobSets of one name it is the latest that existed before the pod; one that was not loaded has no uid.
     """
-    orphan = (pl.col("root_kind") == "Job") & pl.col("gang").str.starts_with(f"{JOB_SET}/").fill_null(value=False)
+    orphan = (pl.col("root_kind") == JOB) & pl.col("gang").str.starts_with(f"{JOB_SET}/").fill_null(value=False)
     if not rows.select(orphan.any()).item():
         return rows
     name = pl.when(orphan).then(pl.col("gang").str.strip_prefix(f"{JOB_SET}/"))

@@ -58,3 +58,37 @@ def test_pod_made_long_after_a_failed_one_takes_no_place() -> None:
     workers = [worker("g", "a", 0, ended=90), worker("g", "b", 1, ended=20, exit_code=1)]
     attempts, _ = derived(workload("RayCluster", "g"), *workers, worker("g", "c", 2, created=31.5, ended=90))
     assert [(start, end) for _, start, end in shown(attempts)] == [(moment(0.5), moment(90))]
+
+
+QUEUES = [{"completions": 6, "parallelism": 2}, {"parallelism": 2}, {"completions": 3, "completionMode": "Indexed"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "queue", "expected"),
+    [
+        *[
+            (spec, None, [("COMPLETED", 0.5, 90, 1), ("FAILED", 0.5, 20, 1), ("COMPLETED", 21.5, 60, 1)])
+            for spec in QUEUES
+        ],
+        ({"completions": 2, "parallelism": 2}, None, [("FAILED", 0.5, 20, 2), ("COMPLETED", 20, 90, 2)]),
+        (QUEUES[0], "lq", [("FAILED", 0.5, 20, 2), ("COMPLETED", 20, 90, 2)]),
+    ],
+)
+def test_pods_of_a_work_queue_fail_alone(
+    spec: dict[str, object], queue: str | None, expected: list[tuple[str, float, float, int]]
+) -> None:
+    """A pod of one GPU that fails after 19.5 minutes ends no attempt of the other one."""
+    job = workload("Job", "q", **spec)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue, "user": "ann"} if queue else {"user": "ann"}
+    pods = [
+        pod("q-a", above=owner("Job", "q"), gpus=1, ended=90),
+        pod("q-b", above=owner("Job", "q"), gpus=1, ended=20, exit_code=1),
+        pod("q-c", above=owner("Job", "q"), gpus=1, created=21, ended=60),
+    ]
+    attempts, placements = derived(job, *pods)
+    rows = [(row["state"], row["started_at"], row["ended_at"], int(row["n_gpus"])) for row in attempts]
+    assert sorted(rows, key=lambda row: (row[1], row[0])) == [
+        (state, moment(begin), moment(end), gpus) for state, begin, end, gpus in expected
+    ]
+    assert {row["user"] for row in attempts} == {"ann"}
+    assert sum((row["ended_at"] - row["started_at"]).seconds * row["n_gpus"] for row in placements) == 147.5 * 60

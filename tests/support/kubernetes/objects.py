@@ -45,9 +45,15 @@ def owner(kind: str, name: str) -> Object:
 
 
 def workload(
-    kind: str, name: str, *, created: float = 0, above: Object | None = None, status: Object | None = None
+    kind: str,
+    name: str,
+    *,
+    created: float = 0,
+    above: Object | None = None,
+    status: Object | None = None,
+    **spec: object,
 ) -> Object:
-    """An object that controls pods."""
+    """An object that controls pods; `spec` is what differs from the least that its kind needs."""
     return {
         "apiVersion": "v1",
         "kind": kind,
@@ -58,7 +64,7 @@ def workload(
             "creationTimestamp": at(created),
             "ownerReferences": [above] if above else [],
         },
-        "spec": SPECS.get(kind, {}),
+        "spec": SPECS.get(kind, {}) | spec,
         "status": {
             name: value
             for name, value in (status or {}).items()
