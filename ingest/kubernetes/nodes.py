@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.kubernetes.gpus import gpus_of, quantity
+from ingest.kubernetes.gpus import QuantityError, gpus_of, quantity
 from ingest.kubernetes.shares import PARTITION, SHARED, SINGLE
 from ingest.kubernetes.sources import OBJECTS
 from ingest.mig import share_of_a_gpu
@@ -97,15 +97,19 @@ def node_row(node: KubernetesNode, *, cluster: str) -> dict[str, Any]:
     strategy `single` each resource is a slice, and a partition where AMD's GPUs are partitioned.
 
     Raises:
-        QuantityError: its GPUs are no number.
+        QuantityError: its GPUs are no number, or are shared and no label has their number.
     """
     meta = node.metadata
     capacity = node.status.capacity or {}
     n_gpus = gpus_of(capacity)
-    labelled = meta.label("nvidia.com/gpu.count")
+    text = meta.label("nvidia.com/gpu.count") or ""
+    labelled = Decimal(text) if LABELLED.match(text) else None
     model = _model(meta, capacity)
-    if not n_gpus or (model.endswith(SHARED) and labelled):
-        n_gpus = Decimal(labelled) if labelled and LABELLED.match(labelled) else n_gpus or Decimal(0)
+    if labelled is not None and (not n_gpus or model.endswith(SHARED)):
+        n_gpus = labelled
+    if n_gpus is None:
+        message = "its GPUs are shared, and no label nvidia.com/gpu.count has their number"
+        raise QuantityError(message)
     if re.search(SINGLE, model):
         n_gpus = (n_gpus * Decimal(share_of_a_gpu(model.removesuffix(SHARED)))).quantize(Decimal("0.001"))
     cpus = str(capacity.get("cpu", ""))

@@ -196,6 +196,15 @@ def test_resource_that_is_a_part_is_counted_as_one(
     assert read(tmp_path, "SELECT n_gpus::DOUBLE FROM nodes") == [(of_node,)]
 
 
+def test_node_with_an_unknown_number_of_gpus_is_rejected(tmp_path: Path) -> None:
+    """40 time slices may be of 8 GPUs or of 4: counted as none, the pods on them held none, too."""
+    slices = "nvidia.com/gpu.shared"
+    assert held(tmp_path, pod("a", gpus=1, resource=slices), node({slices: "40"})) == [None]
+    assert read(tmp_path, "SELECT n_gpus FROM nodes") == []
+    reason = "Node: its GPUs are shared, and no label nvidia.com/gpu.count has their number"
+    assert read(tmp_path, "SELECT reason FROM rejects") == [(reason,)]
+
+
 @pytest.mark.parametrize(
     ("resource", "label", "gpus", "of_node"),
     [
