@@ -106,9 +106,9 @@ sums AS (
             WHEN 'category' THEN m.category
             WHEN 'model' THEN COALESCE(m.gpu_model, a.gpu_model, '(unknown)')
             WHEN 'day' THEN NULL
-            WHEN 'user' THEN COALESCE(a."user", '(no attempt)')
-            WHEN 'account' THEN COALESCE(a.account, '(no attempt)')
-            WHEN 'partition' THEN COALESCE(a."partition", '(no attempt)')
+            WHEN 'user' THEN COALESCE(a."user", IF(m.job_id IS NULL, '(no attempt)', '(unknown)'))
+            WHEN 'account' THEN COALESCE(a.account, IF(m.job_id IS NULL, '(no attempt)', '(unknown)'))
+            WHEN 'partition' THEN COALESCE(a."partition", IF(m.job_id IS NULL, '(no attempt)', '(unknown)'))
             ELSE COALESCE(r.run_id, '(no attempt)')
         END AS subject,
         m.state,

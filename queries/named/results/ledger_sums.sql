@@ -48,7 +48,8 @@ subjects AS (
     UNION ALL
     SELECT
         COALESCE(
-            CASE $dimension WHEN 'user' THEN a.user WHEN 'account' THEN a.account ELSE a.partition END, '(no attempt)'
+            CASE $dimension WHEN 'user' THEN a.user WHEN 'account' THEN a.account ELSE a.partition END,
+            CASE WHEN c.job_id IS NULL THEN '(no attempt)' ELSE '(unknown)' END
         ),
         NULL,
         c.*

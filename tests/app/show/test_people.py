@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,8 @@ def job(number: int, user: str, held: tuple[str, int], times: tuple[int, int], *
     tres = f"cpu=8,gres/gpu={gpus},gres/gpu:h100={gpus},node=1"
     spent = f"{begin}|{begin}|{begin}|{end}|{end - begin}"
     state, cluster = other.get("state", "COMPLETED"), other.get("cluster", "c")
-    line = f"{cluster}|{user}|{user}lab|main|train|{state}|0:0|{spent}|1|{tres}|{node}"
+    account = other.get("account", f"{user}lab")
+    line = f"{cluster}|{user}|{account}|main|train|{state}|0:0|{spent}|1|{tres}|{node}"
     step = f"{number}.batch|{number}.batch|{line}|{other['joules']}\n" if "joules" in other else ""
     return f"{number}|{number}|{line}|\n{step}"
 
@@ -60,7 +62,7 @@ SACCT = (
     "|AllocTRES|NodeList|ConsumedEnergyRaw\n"
     + job(1, "ann", ("n1", 2), (START, END), joules="7200000")  # both GPUs of n1, over midnight
     + job(2, "bob", ("n2", 1), (START, START + HOUR), state="NODE_FAIL", joules="3600000")  # the node's
-    + job(3, "cid", ("n2", 1), (MIDNIGHT, END - HOUR), state="FAILED")
+    + job(3, "cid", ("n2", 1), (MIDNIGHT, END - HOUR), state="FAILED", account="")
     + job(1, "ann", ("n1", 2), (START, END), cluster="d")  # the other cluster's n1
 )
 NODES = "".join(
@@ -127,6 +129,18 @@ def test_cost_adds_up_to_capacity_however_it_is_split(warehouse: Path, reader: R
     assert sum(row["gpu_s"] for row in found.values()) == 3 * 2 * 8 * HOUR
     assert sum(row["priced_gpu_s"] for row in found.values()) == 2 * 2 * 8 * HOUR
     assert sum(row["cost"] or 0 for row in found.values()) == 2 * 2 * 4 * (3 + 2)
+
+
+@pytest.mark.parametrize("what", ["cost", "lost", "goodput"])
+def test_time_of_an_attempt_without_account_is_not_idle(warehouse: Path, reader: Reader, what: str) -> None:
+    """cid's job held a GPU for three hours; of 48 GPU-hours the others held 16 and 1."""
+    answer = QUESTIONS[what](reader, WINDOW, Question(by="account", config=warehouse / "trackside.toml"))
+    name = {"cost": "gpu_s", "lost": "gpu_seconds", "goodput": "denominator"}[what]
+    held: Counter[str] = Counter()
+    for row in answer.rows.iter_rows(named=True):
+        held[row["subject"]] += float(row[name]) / HOUR
+    idle = {} if what == "goodput" else {"(no attempt)": 28}
+    assert held == {"annlab": 16, "boblab": 1, "(unknown)": 3, **idle}
 
 
 def test_cost_of_a_model_without_price_is_unknown(warehouse: Path, reader: Reader) -> None:
