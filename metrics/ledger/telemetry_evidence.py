@@ -15,8 +15,8 @@ activity an active sample across such a moment shows is decided by the neighbour
 it counts for neither attempt. An inactive one counts for both.
 
 Where samples are hours (`active_share` between 0 and 1), the share of the hour takes the place of the moment. On a
-node that several attempts share, the owner of the active GPUs is unknown: only what follows for certain is attributed,
-and the rest stays unattributed.
+node of which attempts hold parts, the owner of the active GPUs is unknown: only what follows for certain is attributed,
+and the rest stays unattributed. GPUs that no attempt holds are taken to be inactive.
 
 That GPUs worked does not mean that the work was kept: the last productive hour of an attempt that did not complete is
 marked (`metrics.ledger.provisional`).
@@ -30,7 +30,7 @@ from metrics import frames
 from metrics.categories import LOCKSTEP
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.intervals import merge_equal, overlaps, split_every, sweep
-from metrics.ledger.capacity import allocated_intervals
+from metrics.ledger.capacity import allocated_intervals, unknown_intervals
 from metrics.ledger.provisional import SURE, with_provisional
 from metrics.ledger.sharing import with_whole
 from metrics.ledger.telemetry_hours import whole_nodes_by_hour
@@ -98,7 +98,7 @@ def active_time(
     pieces = [
         _whole_nodes(by_hour.filter(~pl.col("rolled_up")), by_hour.filter("rolled_up")),
         whole_nodes_by_hour(by_hour.filter("rolled_up")),
-        _shared_nodes(held, samples),
+        _shared_nodes(held, samples, pl.concat([every, unknown_intervals(attempt_nodes, covered)])),
     ]
     full = (
         with_provisional(pl.concat(pieces), held, attempts, last_us=round(provisional_s * 1e6))
@@ -331,13 +331,13 @@ def _within_attempt(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
 
-    An attempt is productive for certain only while all GPUs of the node are active (one idle one may be its own); of
-    an hour's shares, for at least 1 - the sum of what each lacks. With `active` of them active and h held, at least
-    h - active of the held ones are idle. Only nodes all of whose GPUs have samples are evidence; and active samples
-    across the attempt's own beginning or end may be the neighbours' there.
+    An attempt is productive for certain while all GPUs of the node are active, or as many as all attempts on it hold
+    (of fewer an idle one may be its own); of an hour's shares, for at least 1 - the sum of what each lacks. With
+    `active` of them active and h held, at least h - active of the held ones are idle. Only nodes all of whose GPUs have
+    samples are evidence; and active samples across the attempt's own beginning or end may be the neighbours' there.
     """
     parts = held.filter(~pl.col("whole"))
     nodes = parts.select("cluster", "node").unique().sort("cluster", "node").with_row_index("place")
@@ -393,7 +393,47 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         pl.col("idle").alias("milli_gpus"),
         _NO_WEIGHT,
     )
-    return pl.concat([merge_equal(busy.sort("lane", "started")), merge_equal(idle.sort("lane", "started"))])
+    every = (busy, _all_held_busy(own, _turns(present, nodes, here)), idle)
+    return pl.concat([merge_equal(each.sort("lane", "started")) for each in every])
+
+
+def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
+    """Times in which the same attempts hold GPUs of a node, and how many: `place`, `hour`, `started`, `ended`, `all`.
+
+    From `own_from` to `own_until` no sample is of those who held GPUs before or after. Times with attempts whose GPUs
+    on the node are unknown or assumed are left out.
+    """
+    unsure = pl.col("milli_gpus").is_null() | (pl.col("evidence") == "assumed")
+    lanes = present.join(nodes, on=["cluster", "node"]).select(
+        "started",
+        "ended",
+        pl.col("place").alias("lane"),
+        pl.col("milli_gpus").fill_null(0).alias("all"),
+        unsure.cast(pl.Int64).alias("unsure"),
+    )
+    turns = sweep([lanes]).rename({"lane": "place"}).filter(pl.col("unsure") == 0).drop("unsure")
+    numbered = _in_hours(turns.with_row_index("holder").with_columns(begun="started", over="ended"))
+    sure = _sure(numbered, here).rename({"sure_from": "own_from", "sure_until": "own_until"})
+    return numbered.join(sure, on="holder").select("place", "hour", "started", "ended", "all", "own_from", "own_until")
+
+
+def _all_held_busy(own: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
+    """Attempts on nodes of which as many GPUs are active as are held: those are the active ones, and none is idle."""
+    from_, until = pl.max_horizontal("started", "own_from"), pl.min_horizontal("ended", "own_until")
+    as_many = (pl.col("active") == pl.col("all")) & (pl.col("active") < pl.col("capacity"))
+    return (
+        overlaps(own, turns, on=["place", "hour"])
+        .filter(as_many, pl.col("fractional") == 0, from_ < until)
+        .select(
+            pl.col("holder").alias("lane"),
+            from_.alias("started"),
+            until.alias("ended"),
+            pl.lit("productive").alias("category"),
+            pl.lit(None, dtype=pl.String).alias("cause"),
+            "milli_gpus",
+            pl.lit(SURE, dtype=pl.Int64).alias("weight"),
+        )
+    )
 
 
 def _sure(holders: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:

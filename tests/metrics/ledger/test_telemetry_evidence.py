@@ -274,6 +274,27 @@ def test_shared_node_gives_only_what_must_be_so() -> None:
     assert seen(shared, node(2), 4) == {("1", "stalled", "idle_gpus"): 30}
 
 
+def test_part_of_a_node_is_productive_if_all_held_gpus_are_active() -> None:
+    def node(active: int, begin: float = 0, end: float = 30) -> pl.DataFrame:
+        return samples(*(("n1", g, begin, end, 1.0 if g < active else 0.0) for g in range(4)))
+
+    both = held(("1", "n1", 0, 30, 2), ("2", "n1", 0, 30, 1))
+    assert seen(both, node(3), 4) == {("1", "productive", None): 60, ("2", "productive", None): 30}
+    assert seen(both, node(2), 4) == {}  # the idle GPU of the three is the one's or the other's
+    alone = held(("1", "n1", 0, 30, 2))
+    assert seen(alone, node(3), 4) == {}  # a GPU that nobody holds is active
+    assert seen(alone, pl.concat([node(2, 0, 10), node(0, 10, 30)]), 4) == {
+        ("1", "productive", None): 20, ("1", "stalled", "idle_gpus"): 40,
+    }  # fmt: skip
+    # Samples last a minute: up to one before 10.5 and after it they may be of two holders or of one.
+    leaves = held(("1", "n1", 0, 30, 2), ("2", "n1", 0, 10.5, 1))
+    assert seen(leaves, pl.concat([node(3, 0, 10), node(2, 10, 30)]), 4) == {
+        ("1", "productive", None): 2 * (9.5 + 18.5), ("2", "productive", None): 9.5,
+    }  # fmt: skip
+    unknown = pl.concat([alone, held(("2", "n1", 0, 30, 1)).with_columns(milli_gpus=pl.lit(None, pl.Int64))])
+    assert seen(unknown, node(2), 4) == {}
+
+
 def test_shared_node_with_an_unwatched_gpu_is_no_evidence() -> None:
     activity = samples(*(("n1", g, 0, 30, 1.0) for g in range(3)))
     assert seen(held(("1", "n1", 0, 30, 3)), activity, 4) == {}
