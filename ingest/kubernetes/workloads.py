@@ -66,13 +66,15 @@ def workload_row(workload: Workload, *, cluster: str) -> dict[str, Any]:
 def _is_work_queue(workload: Workload) -> bool:
     """Whether its pods work by themselves: they never run all at once, or their number is open.
 
+    A Job with a parallelism of 0 is paused: how many of its pods run at once is unknown.
+
     Source: the Kubernetes documentation, "Jobs", "Parallel execution for Jobs".
     """
     if workload.kind != JOB or workload.spec is None:
         return False
     completions, parallelism = workload.spec.completions, workload.spec.parallelism
     at_once = parallelism if isinstance(parallelism, int) else 1
-    return at_once < completions if isinstance(completions, int) else at_once > 1
+    return 0 < at_once < completions if isinstance(completions, int) else at_once > 1
 
 
 def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:

@@ -70,6 +70,7 @@ QUEUES = [{"completions": 6, "parallelism": 2}, {"parallelism": 2}, {"completion
             (spec, None, [("COMPLETED", 0.5, 90, 1), ("FAILED", 0.5, 20, 1), ("COMPLETED", 21.5, 60, 1)])
             for spec in QUEUES
         ],
+        ({"completions": 2, "parallelism": 0}, None, [("FAILED", 0.5, 20, 2), ("COMPLETED", 20, 90, 2)]),
         ({"completions": 2, "parallelism": 2}, None, [("FAILED", 0.5, 20, 2), ("COMPLETED", 20, 90, 2)]),
         (QUEUES[0], "lq", [("FAILED", 0.5, 20, 2), ("COMPLETED", 20, 90, 2)]),
     ],
