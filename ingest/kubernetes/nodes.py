@@ -102,8 +102,8 @@ def node_row(node: KubernetesNode, *, cluster: str) -> dict[str, Any]:
     meta = node.metadata
     capacity = node.status.capacity or {}
     n_gpus = gpus_of(capacity)
-    text = meta.label("nvidia.com/gpu.count") or ""
-    labelled = Decimal(text) if LABELLED.match(text) else None
+    count = meta.label("nvidia.com/gpu.count") or ""
+    labelled = Decimal(count) if LABELLED.match(count) else None
     model = _model(meta, capacity)
     if labelled is not None and (not n_gpus or model.endswith(SHARED)):
         n_gpus = labelled
