@@ -79,8 +79,12 @@ NUMBERS: Final = (
 """Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs, `total_tokens` and `total_hours` of
 all steps so far; `seconds` is an event's length; `tflops_per_gpu` and `mfu_percent` are the framework's own figures."""
 
-FIELDS: Final = (*NUMBERS, "steps_before", "elapsed")
-"""Fields of all kinds but `facts`; `steps_before` are the steps before this one, for a line without its `step`."""
+OF_EPOCHS: Final = ("epoch", "epochs_before")
+"""Number of the epoch, and of the epochs before it: a line has one of them, and `steps_per_epoch`."""
+
+FIELDS: Final = (*NUMBERS, "steps_before", *OF_EPOCHS, "steps_per_epoch", "elapsed")
+"""Fields of all kinds but `facts`; `steps_before` are the steps before this one, for a line without its `step`. Where a
+line has `steps_per_epoch`, its `step` (or `steps_before`) is one of its epoch."""
 
 NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elapsed"), "train": ()}
 """Fields without which a line of a kind is damaged; a `step` needs the fields of `needs`."""
@@ -241,6 +245,10 @@ def _line(entry: object, where: str) -> LineKind:
         raise FormatError(f'{where}: event is missing; write what begins or ends: event = "checkpoint_save"')
     if kind == "unread" and not values.get("why"):
         raise FormatError(f"{where}: why is missing; write why such a line is not read, and what to do")
+    if ("steps_per_epoch" in fields) != (len(fields.keys() & set(OF_EPOCHS)) == 1):
+        raise FormatError(
+            f"{where}: a step of an epoch needs steps_per_epoch and one of epoch (counted from 1) and epochs_before"
+        )
     needs = values.pop("needs", NEEDED.get(kind, ()))
     for name in needs:
         if not fields.keys() & set(STANDING_FOR.get(name, (name,))):

@@ -25,12 +25,12 @@ from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.formats.text.unreadable import PATTERN
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
-from ingest.runlog.text_format import DURATIONS, NUMBERS
+from ingest.runlog.text_format import DURATIONS, NUMBERS, OF_EPOCHS
 from ingest.runlog.translation import RefusedLine
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ingest.runlog.text_format import LineKind, TextFormat
 
@@ -50,7 +50,7 @@ _WRITER: Final = (
     r"^\s*(\[[^\]\s]+\](?:<std[a-z]{3}>)?:|\[pod/[^\]\s]+\]|\[\w+\d\|\d+\]:|[A-Za-z0-9_.-]+:\s"
     r"|\([\w.-]+ pid=\d+[^)]*\)|[\w.-]+ +\| )"
 )
-_ELAPSED: Final = r"^(?:(?:(\d+) days?, )?(?:(\d+):)?(\d+):)?(\d+(?:\.\d+)?)$"
+_ELAPSED: Final = r"^(?:(\d+)(?: days?, |d ))?(?:(?:(\d+)(?::|h ))?(\d+)(?::|m ))?(\d+(?:\.\d+)?)s?$"
 SCHEMA: Final[dict[str, pl.DataType]] = {
     "line": pl.Int64(),
     "part": pl.Int32(),
@@ -293,6 +293,8 @@ def _may_be_truncated(kind: LineKind, text: str) -> bool:
 
 def _columns(name: str) -> tuple[str, ...]:
     """The columns of a field that a line needs; of `duration` either unit will do."""
+    if name in {"steps_before", "steps_per_epoch", *OF_EPOCHS}:
+        return ("step",)
     return {"elapsed": ("elapsed_s",), "duration": DURATIONS}.get(name, (name,))
 
 
@@ -445,6 +447,8 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
     values = {name: _possible(name, _number(patterns[name])) if name in patterns else _nothing() for name in NUMBERS}
     if "steps_before" in patterns:
         values["step"] = pl.coalesce(values["step"], _possible("step", _number(patterns["steps_before"])) + 1)
+    if "steps_per_epoch" in patterns:
+        values["step"] = _possible("step", values["step"] + _before_epoch(patterns))
     return (
         pl.concat(parts, how="diagonal")
         .with_columns(
@@ -543,6 +547,12 @@ def _number(pattern: str) -> pl.Expr:
     return digits * size.replace_strict(_SIZES, default=1.0, return_dtype=pl.Float64)
 
 
+def _before_epoch(patterns: Mapping[str, str]) -> pl.Expr:
+    """Steps of the epochs before that of a line."""
+    epochs = _number(patterns["epoch"]) - 1 if "epoch" in patterns else _number(patterns["epochs_before"])
+    return epochs * _number(patterns["steps_per_epoch"])
+
+
 def _possible(name: str, value: pl.Expr) -> pl.Expr:
     """A value of a field, null where it is too large: garbled digits. A loss may be infinite; durations are kept.
 
@@ -564,7 +574,7 @@ _SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)
 
 
 def _seconds(pattern: str) -> pl.Expr:
-    """A length of time such as `1:52:09`, `1 day, 2:03:04`, `12.5` or `12500ms`, in seconds."""
+    """A length of time such as `1:52:09`, `1 day, 2:03:04`, `1h 52m 9s`, `12.5` or `12500ms`, in seconds."""
     text = pl.col("text").str.extract(pattern)
     size = pl.when(text.str.ends_with("ms")).then(0.001).otherwise(1.0)
     parts = text.str.strip_suffix("ms").str.strip_chars_end()

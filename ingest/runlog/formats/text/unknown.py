@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from ingest.errors import UnrecognisedInputError, shorten
 from ingest.runlog.formats.text.scan import HELD_OUT, scan_lines
-from ingest.runlog.formats.text.unreadable import advice
+from ingest.runlog.formats.text.unreadable import BAR_OF_STEPS, advice
 from ingest.runlog.text_format import FormatError, parse_format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ingest.runlog.formats.text.scan import FormatScan, Sample
 
-_STEP: Final = re.compile(r"(?i)(\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12})\d+")
+_STEP: Final = re.compile(r"(?i)(\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12})\d+(?![\d%])")
 _LOSS: Final = re.compile(r"(?i)([\w/]*loss[\"']?(?:\s+train)?\s*[:=]?\s*)(?:[-+]?\d[\w.+-]*|nan)")
 _TIME: Final = re.compile(
     r"(?i)((?:time|elapsed|took|duration|dt)[\"')]*(?:\s*(?:\((?P<before>ms|s|sec)\)))?\s*[:=]?\s*)(?P<value>\d*\.?\d+)"
@@ -83,12 +83,21 @@ def _way_out(candidates: Sequence[str]) -> str:
         )
     candidate = candidates[0]
     entry = suggestion(*candidates)
+    in_epoch = _IN_EPOCH if entry is not None and _EPOCH_OF_STEPS.search(candidate) else ""
     if entry is None:
         return f"This line looks like a step; add its pattern to the configuration ({own}):\n  {shorten(candidate)}"
     return (
         f"This line looks like a step:\n  {shorten(candidate)}\n"
-        f"To read such lines, put this into trackside.toml ({own} has all fields):\n\n{entry}"
+        f"To read such lines, put this into trackside.toml ({own} has all fields):\n\n{entry}{in_epoch}"
     )
+
+
+_EPOCH_OF_STEPS: Final = re.compile(r"(?i)\bepoch\W{0,4}\d.*\d\s*/\s*\d|\d\s*/\s*\d.*\bepoch\W{0,4}\d")
+_IN_EPOCH: Final = (
+    "\n# If the number begins anew with each epoch, add the fields epoch (epochs_before, if the first is 0) and"
+    "\n# steps_per_epoch: without them each epoch is a restart."
+)
+"""What to add to an entry for a line with the number of an epoch and a number out of so many; a comment in TOML."""
 
 
 def suggestion(line: str, *others: str) -> str | None:
@@ -107,29 +116,49 @@ def suggestion(line: str, *others: str) -> str | None:
     """
     step, loss = _step(line), _loss(line)
     if step is None:
-        return None
+        return _entry_of_bar(line, loss)
     is_in_parts = _has_other_counter(line, step)
     fields = {"step": _behind(step[1], r"(\d+)")}
     if loss is not None:
         fields["loss"] = _behind(loss[1], r"([-+\w.]+)")
     if not is_in_parts:
         fields |= _time((line, *others))
+    return _entry(_behind(step[1], r"\d+"), fields, line, repeats=is_in_parts)
+
+
+def _entry_of_bar(line: str, loss: re.Match[str] | None) -> str | None:
+    """An entry that reads a progress bar which counts steps by its title; None where a line is none."""
+    bar = re.search(BAR_OF_STEPS, line)
+    if bar is None:
+        return None
+    fields = {"step": r"\| (\d+)/\d+ \[", "elapsed": r"\[((?:\d+ days?, )?(?:\d+:)?\d+:\d\d)<"}
+    if loss is not None:
+        fields["loss"] = _behind(loss[1], r"([-+\w.]+)")
+    return _entry(_behind(bar[1], r"\d+%\|"), fields, line, repeats=True)
+
+
+def _entry(starts: str, fields: Mapping[str, str], line: str, *, repeats: bool) -> str | None:
+    """An entry with these patterns; None where it does not read the line."""
     table = ", ".join(f"{name} = {_quoted(pattern)}" for name, pattern in fields.items())
-    starts = _quoted(_behind(step[1], r"\d+"))
     entry = (
         '[[runlog.format]]\nname = "mine"\n[[runlog.format.line]]\nkind = "step"\n'
-        f'starts = {starts}\nneeds = ["step"]\nfields = {{ {table} }}' + ("\nrepeats = true" if is_in_parts else "")
+        f'starts = {_quoted(starts)}\nneeds = ["step"]\nfields = {{ {table} }}'
+        + ("\nrepeats = true" if repeats else "")
     )
     return entry if _reads(entry, line) else None
 
 
 def _step(line: str) -> re.Match[str] | None:
-    """The number of a step in a line: of several counters that of steps, not of iterations, batches or micro-steps.
+    """The number of a step in a line: of several counters that of all steps, not of iterations, batches or micro-steps.
 
-    >>> [_step(line)[1] for line in ("iter 512 step 32 |", "micro_step 9, global_step: 3", "batch 7 update 2")]
+    >>> [_step(line)[1] for line in ("iter 512 step 32 |", "step 9, global_step: 3", "batch 7 update 2")]
     ['step ', 'global_step: ', 'update ']
     """
-    return min(_STEP.finditer(line), key=lambda one: _LEAST_LIKELY.search(one[1]) is not None, default=None)
+
+    def likelihood(one: re.Match[str]) -> tuple[bool, bool]:
+        return _LEAST_LIKELY.search(one[1]) is not None, "global" not in one[1].lower()
+
+    return min(_STEP.finditer(line), key=likelihood, default=None)
 
 
 def _loss(line: str) -> re.Match[str] | None:

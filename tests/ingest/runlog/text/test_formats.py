@@ -58,6 +58,10 @@ OWN: dict[str, Any] = {
             r"starts is '\(', which is no regular expression .*unclosed group",
         ),
         ({"line": [{"kind": "step", "starts": "x", "fields": {"step": "x"}}]}, "step is 'x', which has no group"),
+        (
+            {"line": [{"kind": "step", "starts": "x", "fields": {"step": "(x)", "epoch": "(x)"}}]},
+            "needs steps_per_epoch and one of epoch",
+        ),
         ({"line": [{"kind": "step", "starts": "x", "fields": {"stop": "(x)"}}]}, "stop: no such field; the fields are"),
         (
             {"line": [{"kind": "step", "starts": "x", "needs": ["step"]}]},

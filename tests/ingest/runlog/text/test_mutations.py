@@ -87,9 +87,27 @@ LINES: dict[str, list[str]] = {
         "2026-10-01T{at}Z Step {n} | loss:2.5 lr:9.9e-05 tokens_per_second_per_gpu:101.2 grad_norm:0.5"
     ),
     "axlearn": lines_of("I1001 {at}.000000 1 trainer.py:905] trainer process   0 step {n:8d}] loss=2.4312 aux={{}}"),
+    "fairseq": lines_of(
+        '2026-10-01 {at} | INFO | train_inner | {{"epoch": 1, "loss": "2.5", "wpb": "512", "num_updates": "{n}"}}'
+    ),
+    "timm": [f"Train: 0 [{n:>4d}/99 ( 1%)]  Loss: 6.9 (6.9)  Time: 4.0s, 9/s  Data: 0.0 (0.0)\n" for n in range(N)],
+    "metric-logger": [
+        f"Epoch: [0]  [{n:>3d}/99]  eta: 0:01:00  loss: 2.4 (2.8)  time: 4.0  data: 0.0  max mem: 1\n" for n in range(N)
+    ],
+    "mmengine": lines_of(
+        "2026/10/01 {at} - mmengine - INFO - Epoch(train)  [1][{n:3d}/99]  lr: 1.0e-02  time: 4.0  loss: 1.2"
+    ),
+    "detectron2": [
+        f"[10/01 08:{4 * n // 60:02d}:{4 * n % 60:02d} d2.utils.events]:  eta: 1:02:03  iter: {n - 1}  "
+        "total_loss: 1.2  lr: 0.001  max_mem: 3012M\n"
+        for n in range(1, 1 + N)
+    ],
     "composer": lines_of("2026-10-01T{at}Z Train time/batch: {n}", first=0),
 }
-BEGUN = {"megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "modded-nanogpt", "nanogpt", "verl"}
+BEGUN = {
+    "megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "modded-nanogpt", "nanogpt", "verl", "timm",
+    "metric-logger",
+}  # fmt: skip
 """Logs without times."""
 
 RANKS = [name for name in LINES if name not in {"transformers", "llama-factory"}]

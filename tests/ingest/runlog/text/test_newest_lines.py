@@ -136,6 +136,27 @@ def test_verl_is_read_without_tokens() -> None:
     assert parsed.frames["steps"]["tokens"].null_count() == 2
 
 
+def test_verl_resumes_and_validates_before_its_first_step() -> None:
+    day = "2026-10-01T08:00:0"
+    text = f"{day}0Z step:0 - val-core/gsm8k/acc:0.5\n{day}2Z step:1 - timing_s/step:2.0\n"
+    text += f"{day}2Z local_global_step_folder: out/global_step_1\n{day}4Z step:2 - timing_s/step:2.0\n"
+    parsed = read(f"{text}{day}6Z Setting global step to 1\n{day}9Z step:2 - timing_s/step:2.0\n")
+    assert steps(parsed) == [(1, 28800, 2.0), (2, 28802, 2.0), (2, 28807, 2.0)]
+    assert [(kind, step) for kind, step, _, _ in events(parsed)] == [("checkpoint_save", 1), ("checkpoint_load", 1)]
+
+
+def test_ms_swift_numbers_its_steps() -> None:
+    line = "{{'loss': 2.5, 'epoch': 0.1, 'global_step/max_steps': '{0}/9', 'elapsed_time': '1m {1}s'}}\n"
+    text = "".join(f"\rTrain:  9%|# | {n}/9 [00:10<00:01,  5.00s/it]{line.format(n, 5 * n)}" for n in (1, 2, 3))
+    assert steps(read(text, begin=DAY))[1:] == [(2, 65, 5.0), (3, 70, 5.0)]
+
+
+def test_the_steps_of_an_epoch_are_counted_on() -> None:
+    line = "Train: {} [{:>4d}/3 ( 50%)]  Loss: 2.5 (2.5)  Time: 0.500s, 8/s  LR: 1e-5  Data: 0.01 (0.02)\n"
+    text = "".join(line.format(epoch, n) for epoch in (0, 1) for n in (0, 2))
+    assert steps(read(text, begin=DAY)) == [(step, 0.5 * step - 0.5, 0.5) for step in range(1, 7)]
+
+
 def test_the_driver_that_nvidia_smi_printed_is_an_event() -> None:
     smi = "| NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |\n"
     parsed = read(smi + megatron.HEAD + megatron.line(1, "08:00:10") + megatron.HEAD + megatron.line(1, "09:00:10"))

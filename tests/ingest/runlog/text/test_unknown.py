@@ -114,6 +114,9 @@ def test_a_bar_of_an_epoch_is_answered_with_other_logs(title: str) -> None:
             "round",
         ),
         ("========================= Step 3/100 =========================", "NeMo-RL"),
+        ("Epoch 0:   2%|#  | 1/50 [00:02<01:38,  0.50it/s, v_num=0, train_loss=2.3]", "Lightning"),
+        ("Epoch 0/9 ━━━━━━╸━━━━ 1/50 0:00:02 • 0:01:38 0.50it/s v_num: 0 train_loss: 2.3", "Lightning"),
+        ("Train Epoch: 0 [    64/109468 (0%)] Loss: 1.0672 (1.067) Batch (t): 18.2", "samples"),
     ],
 )
 def test_unreliable_numbers_are_answered_with_other_logs(line: str, why: str) -> None:
@@ -124,6 +127,15 @@ def test_unreliable_numbers_are_answered_with_other_logs(line: str, why: str) ->
 def test_no_entry_is_made_of_a_line_without_a_step() -> None:
     assert suggestion("nothing here") is None
     assert "batch" in (suggestion("batch 'x' 3 batch\t7") or "")
+
+
+def test_the_entry_for_a_bar_of_steps_reads_their_number_not_its_percentage() -> None:
+    bars = "".join(f"\rSteps: {2 * n:3d}%|#  | {n}/50 [00:0{2 * n}<01:38,  0.50it/s, step_loss=2.5]" for n in (1, 2, 3))
+    message = unknown(bars)
+    assert "counts the batches" not in message
+    form = parse_format(tomllib.loads(message[message.index("[[runlog") :])["runlog"]["format"][0], origin="message")
+    assert steps(read(bars, formats=(form,), begin=DAY))[1:] == [(2, 2, 2.0), (3, 4, 2.0)]
+    assert "# steps_per_epoch" in unknown("Training Epoch: 1/3, step 0/40 completed (loss: 2.2)\n")
 
 
 def test_a_user_reads_an_unknown_log_by_the_message_alone(tmp_path: Path) -> None:
