@@ -19,4 +19,5 @@ def without_escapes(text: bytes) -> bytes:
     >>> without_escapes(b"\x1b]0;train\x07\x1b[1;32mstep 1\x1b(B\x1b[m #033[31mloss 2.5#033[0m")
     b'step 1 loss 2.5'
     """
-    return _SEQUENCE.sub(b"", text) if b"\x1b" in text or b"#033[" in text else text
+    may_have = b"\x1b" in text or (b"#" in text and b"#033[" in text)  # one byte is found ten times as fast
+    return _SEQUENCE.sub(b"", text) if may_have else text

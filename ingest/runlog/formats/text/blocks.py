@@ -62,7 +62,7 @@ def lines_in_blocks(chunks: Iterable[bytes], origin: str, words: list[str]) -> I
         for block, _ in clean_blocks(chunks, origin, BLOCK):
             data = without_escapes(block)
             count = _line_ends(data) + (not data.endswith(b"\n"))
-            if data.count(b"\r") * OFTEN_DRAWN > count:
+            if b"\r" in data and data.count(b"\r") * OFTEN_DRAWN > count:
                 yield _unmarked(drawn_apart(data, first, words)), not data.endswith(b"\n")
             else:
                 mine = words if not dense else []

@@ -33,7 +33,6 @@ whole date), seconds by which it is ahead of UTC, and whether it has a fraction.
 OWN_TEXTS: Final = ("own_date", "own_time", "own_fraction", "own_offset", "own_clock", "own_clock_fraction")
 """The same, as they are written."""
 
-_TWO_CLOCKS: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}.*[^0-9:][0-9]{2}:[0-9]{2}:[0-9]{2}"
 _COLLECTOR: Final = (
     r"^\s*(?:\[[^\]\s]*\]:? ?)?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*\]?(?: UTC)?"
 )
@@ -53,11 +52,11 @@ _BOTH: Final = f"{_COLLECTOR}{_BETWEEN}(?:{STAMP}|{_CLOCK})"
 def own_texts(lines: pl.DataFrame) -> pl.DataFrame | None:
     """The texts (`OWN_TEXTS`) of the lines' own stamps behind a collector's, a row a line; None: no line has both."""
     text = lines["text"]
-    if not text.str.contains(_TWO_CLOCKS).any():
+    if not text.str.contains(_BOTH).any():
         return None
     found = text.str.extract_groups(_BOTH).struct.unnest()
     found.columns = list(OWN_TEXTS)
-    return found if found["own_time"].count() + found["own_clock"].count() else None
+    return found
 
 
 @dataclass

@@ -116,7 +116,7 @@ class FormatScan:
                 self._steps[number] = own["text"][-1]
             records += self._whole(number, kind, own, last)
         if records:
-            every = pl.concat(records).sort("line", "part", maintain_order=True)
+            every = pl.concat(records).sort("line", "part", maintain_order=True) if len(records) > 1 else records[0]
             self.stamps.take(every)
             self._records.add(every if self.step_lines is None else self.step_lines.take(every))
         if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
@@ -154,7 +154,7 @@ class FormatScan:
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         is_early = self._counts["step"] < _EARLY
         self._counts[kind.event or kind.kind] += records.height
-        yield records.with_columns(text=_kept_text(kind, is_early=is_early))
+        yield _with_kept_text(records, kind, is_early=is_early)
 
     @property
     def is_numbered(self) -> bool:
@@ -197,7 +197,7 @@ def _kinds(text: pl.Series, form: TextFormat) -> pl.Series:
             rest = rest.filter(text[rest].str.contains(form.starts))
         if rest.is_empty():
             break
-        mine = text[rest].str.contains(kind.pattern)
+        mine = (text[rest] if number else text).str.contains(kind.pattern)
         kinds = kinds.scatter(rest.filter(mine), number)
         rest = rest.filter(~mine)
     return kinds
@@ -257,18 +257,21 @@ class _Damaged:
             yield RefusedLine(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT])
 
 
-def _kept_text(kind: LineKind, *, is_early: bool) -> pl.Expr:
-    """The text of facts, and of lines that may be refused once the whole log is read.
+def _with_kept_text(records: pl.DataFrame, kind: LineKind, *, is_early: bool) -> pl.DataFrame:
+    """Records with the text of facts, and of lines that may be refused once the whole log is read.
 
     These have no number of a step, or no time: only the first ones, before any time, are refused for want of it.
     """
     if kind.kind == "facts":
-        return pl.col("text")
+        return records
+    without = records.with_columns(text=pl.lit(None, dtype=pl.String))
     if kind.kind not in {"step", "values"}:
-        return pl.lit(None, dtype=pl.String)
+        return without
     untimed = pl.col("naive").is_null() & pl.col("of_day").is_null()
     refusable = pl.col("step").is_null() | (untimed if is_early else pl.lit(value=False))
-    return pl.when(refusable).then(pl.col("text").str.head(RAW_LIMIT))
+    if not records.select(refusable.any()).item():
+        return without
+    return records.with_columns(text=pl.when(refusable).then(pl.col("text").str.head(RAW_LIMIT)))
 
 
 _EARLY: Final = 10_000
@@ -414,7 +417,7 @@ def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
     return None
 
 
-_NO_CLOCK: Final = {name: pl.lit(None, dtype=pl.String) for name in ("month_day", "clock", "clock_fraction")}
+_NO_CLOCK: Final = dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String))
 
 _SOME: Final = 4_096
 """Lines that are searched at a time for the first of something."""
@@ -434,30 +437,46 @@ def _stamp(column: str, anchor: str = "") -> pl.Expr:
 
 def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool) -> pl.DataFrame:
     """Lines of one kind as records."""
-    stamped = _us_stamped if us_dates else _stamped
+    patterns = {} if kind.kind == "facts" else dict(kind.fields)
+    stamped = _with_stamps(lines, us_dates=us_dates, may_be_bar=kind.kind == "bar")
+    read = _with_numbers(stamped, patterns).with_columns(kind=pl.lit(number, dtype=pl.Int16))
+    absent = [_nothing().alias(name) for name in SCHEMA if name not in read.columns]
+    return read.with_columns(absent).select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
+
+
+def _with_stamps(lines: pl.DataFrame, *, us_dates: bool, may_be_bar: bool) -> pl.DataFrame:
+    """Lines with the columns of their stamps and their writer; those without a clock behind the others."""
+    if not us_dates and not may_be_bar and (dated := _all_dated(lines)) is not None:
+        return moments(_with_own_stamps(dated))
     has_clock = lines["text"].str.contains(_HAS_CLOCK)
-    if kind.kind == "bar":
+    if may_be_bar:
         has_clock &= ~lines["text"].str.contains(PLAIN)
+    stamped = _us_stamped if us_dates else _stamped
     parts = [
         moments(part)
         for part in (_with_own_stamps(stamped(lines.filter(has_clock))), _unstamped(lines.filter(~has_clock)))
         if part.height
     ]
-    patterns = {} if kind.kind == "facts" else dict(kind.fields)
-    values = {name: _possible(name, _number(patterns[name])) if name in patterns else _nothing() for name in NUMBERS}
-    if "steps_before" in patterns:
-        values["step"] = pl.coalesce(values["step"], _possible("step", _number(patterns["steps_before"])) + 1)
-    if "steps_per_epoch" in patterns:
-        values["step"] = _possible("step", values["step"] + _before_epoch(patterns))
-    return (
-        pl.concat(parts, how="diagonal")
-        .with_columns(
-            kind=pl.lit(number, dtype=pl.Int16),
-            elapsed_s=_possible("elapsed_s", _seconds(patterns["elapsed"])) if "elapsed" in patterns else _nothing(),
-            **values,
-        )
-        .select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
+    return pl.concat(parts, how="diagonal")
+
+
+def _with_numbers(lines: pl.DataFrame, patterns: Mapping[str, str]) -> pl.DataFrame:
+    """Lines with the fields of their kind. Each pattern is searched once: polars would do it for each use of a value."""
+    texts = lines.with_columns(_text_of(pattern).alias(name) for name, pattern in patterns.items())
+    lengths = {"elapsed": "elapsed_s"}
+    numbers = texts.with_columns(
+        _seconds(name).alias(lengths[name]) if name in lengths else _number_in(pl.col(name), pattern).alias(name)
+        for name, pattern in patterns.items()
     )
+    read = numbers.with_columns(_possible(lengths.get(name, name)) for name in patterns)
+    if "steps_before" in patterns:
+        before = pl.col("steps_before") + 1
+        read = read.with_columns(step=pl.coalesce("step", before) if "step" in patterns else before)
+    if "steps_per_epoch" in patterns:
+        epochs = pl.col("epoch") - 1 if "epoch" in patterns else pl.col("epochs_before")
+        read = read.with_columns(step=pl.col("step") + epochs * pl.col("steps_per_epoch"))
+        read = read.with_columns(_possible("step"))
+    return read
 
 
 def _with_own_stamps(lines: pl.DataFrame) -> pl.DataFrame:
@@ -473,17 +492,26 @@ def _unstamped(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.with_columns(**absent, writer=pl.col("text").str.extract(_WRITER))
 
 
-def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with their stamps; one before which no digit stands is read in half the time."""
-    absent = dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String))
+def _all_dated(lines: pl.DataFrame) -> pl.DataFrame | None:
+    """Lines with their stamps if each has a date and no digit before it, which is read in half the time; else None."""
+    ends = pl.concat([lines["text"].head(1), lines["text"].tail(1)])
+    if not ends.str.contains(f"^[^0-9]*{STAMP}").all():
+        return None
     anchored = lines.with_columns(_stamp("text", "^[^0-9]*")).unnest("stamp")
-    if not anchored["date"].has_nulls():
-        begins = bool(lines["text"].str.contains("^[0-9]").all())  # nothing stands before the stamp
-        writer = pl.lit(None, dtype=pl.String) if begins else pl.col("text").str.extract(_WRITER)
-        return anchored.with_columns(**absent, writer=writer)
+    if anchored["date"].has_nulls():
+        return None
+    begins = bool(lines["text"].str.contains("^[0-9]").all())  # nothing stands before the stamp
+    writer = pl.lit(None, dtype=pl.String) if begins else pl.col("text").str.extract(_WRITER)
+    return anchored.with_columns(**_NO_CLOCK, writer=writer)
+
+
+def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with their stamps."""
+    if lines.height and (dated := _all_dated(lines)) is not None:
+        return dated
     stamped = lines.with_columns(_stamp("text"), writer=pl.col("text").str.extract(_WRITER)).unnest("stamp")
     if not stamped["date"].has_nulls():
-        return stamped.with_columns(**absent)
+        return stamped.with_columns(**_NO_CLOCK)
     return _without_year(stamped).with_columns(_clock()).unnest("clock")
 
 
@@ -497,7 +525,7 @@ def _us_stamped(lines: pl.DataFrame) -> pl.DataFrame:
     return parts.with_columns(
         *(pl.when(own).then(f"_{name}").otherwise(name).alias(name) for name in ("date", "time", "fraction")),
         writer=pl.col("text").str.extract(_WRITER),
-        **dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String)),
+        **_NO_CLOCK,
     )
 
 
@@ -538,8 +566,17 @@ def _in_ascii(pattern: str) -> str:
     return f"(?-u){pattern}"
 
 
+def _text_of(pattern: str) -> pl.Expr:
+    return pl.col("text").str.extract(_in_ascii(pattern))
+
+
 def _number(pattern: str) -> pl.Expr:
-    text = pl.col("text").str.extract(_in_ascii(pattern)).str.replace_all(",", "", literal=True)
+    return _number_in(_text_of(pattern), pattern)
+
+
+def _number_in(found: pl.Expr, pattern: str) -> pl.Expr:
+    """The number of a text that a pattern found."""
+    text = found.str.replace_all(",", "", literal=True)
     if _SUFFIXES not in pattern:
         return text.cast(pl.Float64, strict=False)
     digits = text.str.strip_chars_end(_SUFFIXES).cast(pl.Float64, strict=False)
@@ -547,25 +584,20 @@ def _number(pattern: str) -> pl.Expr:
     return digits * size.replace_strict(_SIZES, default=1.0, return_dtype=pl.Float64)
 
 
-def _before_epoch(patterns: Mapping[str, str]) -> pl.Expr:
-    """Steps of the epochs before that of a line."""
-    epochs = _number(patterns["epoch"]) - 1 if "epoch" in patterns else _number(patterns["epochs_before"])
-    return epochs * _number(patterns["steps_per_epoch"])
-
-
-def _possible(name: str, value: pl.Expr) -> pl.Expr:
-    """A value of a field, null where it is too large: garbled digits. A loss may be infinite; durations are kept.
+def _possible(name: str) -> pl.Expr:
+    """A column of a field, null where it is too large: garbled digits. A loss may be infinite; durations are kept.
 
     Whoever uses a duration checks it: a step whose duration is impossible is a step.
     """
+    value = pl.col(name)
     if name in {"loss", *DURATIONS}:
         return value
     too_large = (value.abs() > _LARGEST.get(name, 2.0**53)) & value.is_not_nan()
-    return pl.when(too_large).then(None).otherwise(value)
+    return pl.when(too_large).then(None).otherwise(value).alias(name)
 
 
 _LARGEST: Final = {"elapsed_s": 1e9, "seconds": 1e9, "total_hours": 1e9 / 3600} | dict.fromkeys(
-    ("step", "first_step", "total", "micro_batch"), RUN_LOG["step"].most
+    ("step", "steps_before", "first_step", "total", "micro_batch"), RUN_LOG["step"].most
 )
 """Thirty years, as `timeline.LONGEST_US`, and the highest number of a step; other fields are counts of 53 bits."""
 
@@ -573,9 +605,9 @@ _SUFFIXES: Final = "KMGTPE"
 _SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)}
 
 
-def _seconds(pattern: str) -> pl.Expr:
+def _seconds(name: str) -> pl.Expr:
     """A length of time such as `1:52:09`, `1 day, 2:03:04`, `1h 52m 9s`, `12.5` or `12500ms`, in seconds."""
-    text = pl.col("text").str.extract(pattern)
+    text = pl.col(name)
     size = pl.when(text.str.ends_with("ms")).then(0.001).otherwise(1.0)
     parts = text.str.strip_suffix("ms").str.strip_chars_end()
     groups = parts.str.extract_groups(_ELAPSED).struct

@@ -257,18 +257,18 @@ def moments(lines: pl.DataFrame) -> pl.DataFrame:
     """
     has_date = pl.col("date").is_not_null() | pl.col("month_day").is_not_null()
     made = {
-        "naive": _since(_dashed("date"), "time") + _parts("fraction"),
-        "offset": _offset("offset"),
+        "naive": _since(_dashed(lines, "date"), "time") + _parts("fraction"),
+        "offset": _offset(lines, "offset"),
         "of_day": pl.coalesce(
             pl.when(pl.col("month_day").is_not_null()).then(_since(pl.lit("1970-01-01"), "time") + _parts("fraction")),
             pl.when(pl.col("date").is_null()).then(_since(pl.lit("1970-01-01"), "clock") + _parts("clock_fraction")),
         ),
         "fine": pl.when(has_date).then("fraction").otherwise("clock_fraction").is_not_null(),
         "own": pl.coalesce(
-            _since(_dashed("own_date"), "own_time") + _parts("own_fraction"),
+            _since(_dashed(lines, "own_date"), "own_time") + _parts("own_fraction"),
             _since(pl.lit("1970-01-01"), "own_clock") + _parts("own_clock_fraction"),
         ),
-        "own_offset": _offset("own_offset"),
+        "own_offset": _offset(lines, "own_offset"),
         "own_fine": pl.coalesce("own_fraction", "own_clock_fraction").is_not_null(),
     }
     lacking = [
@@ -284,8 +284,10 @@ def moments(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _dashed(date: str) -> pl.Expr:
+def _dashed(lines: pl.DataFrame, date: str) -> pl.Expr:
     """Dates with dashes, of ones with slashes or with nothing between their parts."""
+    if date not in lines.columns or not lines[date].str.contains("^[0-9]{4}[^-]").any():
+        return pl.col(date)
     dashed = pl.col(date).str.replace_all("/", "-", literal=True)
     parts = (dashed.str.slice(begin, length) for begin, length in ((0, 4), (4, 2), (6, 2)))
     is_compact = dashed.str.len_bytes() == len("20251202")
@@ -295,11 +297,17 @@ def _dashed(date: str) -> pl.Expr:
 def _since(date: pl.Expr, time: str) -> pl.Expr:
     """Microseconds since 1970 of a date and a time, as if they were UTC."""
     both = pl.concat_str(date, pl.col(time), separator="T")
-    return both.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False).to_physical()
+    return both.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False, cache=False).to_physical()
 
 
-def _offset(name: str) -> pl.Expr:
-    """Seconds by which a stamp is ahead of UTC; null where it has no zone."""
+def _offset(lines: pl.DataFrame, name: str) -> pl.Expr:
+    """Seconds by which a stamp is ahead of UTC; null where it has no zone. Nearly always all lines have the same."""
+    if name in lines.columns and (texts := lines[name].unique()).len() == 1:
+        return pl.lit(texts.to_frame().select(_seconds_ahead(name)).item())
+    return _seconds_ahead(name)
+
+
+def _seconds_ahead(name: str) -> pl.Expr:
     text = pl.col(name)
     sign = pl.when(text.str.starts_with("-")).then(-1).otherwise(1)
     hours, minutes = (text.str.extract(r"(\d\d):?(\d\d)$", group).cast(pl.Int64) for group in (1, 2))
