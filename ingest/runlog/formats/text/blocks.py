@@ -38,9 +38,12 @@ _PARTS: Final = _LINES | {"part": pl.Int64()}
 _Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 STAMP: Final = (
     r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}|20[0-9]{6})[T _]"
-    r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|UTC\b|[+-][0-9]{2}:?[0-9]{2})?"
+    r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?"
+    r"(Z|(?:UTC|GMT)\b|[+-][0-9]{2}:?[0-9]{2}|[+-](?:0[0-9]|1[0-4])(?:[\s\])|,]|$))?"
 )
-"""A date, also 20251202 (Primus, glog), and a time: `date`, `time`, `fraction`, `offset`."""
+"""A date, also 20251202 (Primus, glog), and a time: `date`, `time`, `fraction`, `offset`.
+
+An offset of hours alone (`+02`) is one if nothing but a blank, a bracket or a comma follows, which is then in it."""
 _LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]\x1f]*)"
 """A stamp with which a line begins."""
 _MARKED: Final = "^([^{0}]*){0}([^{0}]*){0}(.*)$".format(MARK.decode())

@@ -21,7 +21,7 @@ from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, in_file, lines_in_blocks
 from ingest.runlog.formats.text.collected import Collected, own_texts
 from ingest.runlog.formats.text.step_lines import StepLineWriter
-from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
+from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments, zone_named_in
 from ingest.runlog.formats.text.unreadable import PATTERN
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
@@ -127,6 +127,7 @@ class FormatScan:
         rest = None if self.step_lines is None else self.step_lines.finish()
         if rest is not None:
             self._records.add(rest)
+        self.stamps.named = next(filter(None, map(zone_named_in, self._steps.values())), "")
 
     def _begins_a_step(self, text: str) -> bool:
         """Whether a line that is of no kind begins like a line of a step; all but its numbers has to be the same."""
@@ -461,7 +462,7 @@ def _with_stamps(lines: pl.DataFrame, *, us_dates: bool, may_be_bar: bool) -> pl
 
 
 def _with_numbers(lines: pl.DataFrame, patterns: Mapping[str, str]) -> pl.DataFrame:
-    """Lines with the fields of their kind. Each pattern is searched once: polars would do it for each use of a value."""
+    """Lines with the fields of their kind. Each pattern is searched once, not for each use of its value."""
     texts = lines.with_columns(_text_of(pattern).alias(name) for name, pattern in patterns.items())
     lengths = {"elapsed": "elapsed_s"}
     numbers = texts.with_columns(

@@ -147,6 +147,8 @@ class Timeline:
             session.bar_total = record["total"]
             session.bar_began = record["at"] if record["at"] is not None else self._reached(session)
             session.cursor = session.bar_began
+            if not session.trained and record["step"] and record["elapsed_s"] == 0:
+                session.previous = int(record["step"])  # drawn before a step of its own: the process goes on from there
         if record["total"] == session.bar_total:
             if not session.trained and _is_first_step(record, session.bar):
                 session.previous = int(record["step"]) - 1

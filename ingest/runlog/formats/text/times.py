@@ -10,6 +10,7 @@ refused.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -68,12 +69,14 @@ class Stamps:
         has_clock: some line has a time of day alone.
         first: the first whole date, in microseconds since 1970 as if it were UTC; None: there is none.
         collected: how a collector's stamps lie beside those of the lines.
+        named: the name of a zone behind a time, such as CET, for a message; empty: none was seen.
     """
 
     is_dated: bool = False
     has_clock: bool = False
     first: int | None = None
     collected: Collected = field(default_factory=Collected)
+    named: str = ""
 
     def take(self, records: pl.DataFrame) -> None:
         """Look at records (`scan.SCHEMA`) in the order of the log."""
@@ -207,7 +210,9 @@ class Times:
             pass
         first = records.filter(is_local).row(0, named=True)
         sample = f"{EPOCH + timedelta(microseconds=first['naive']):%Y-%m-%d %H:%M:%S}"
-        raise TimeZoneError(f"{self.origin} line {first['line']}", "its time", sample, zone, command=None) from None
+        name = self.stamps.named
+        what = f"its time ({name} is no zone: several have the same name)" if name else "its time"
+        raise TimeZoneError(f"{self.origin} line {first['line']}", what, sample, zone, command=None) from None
 
     def _second_occurrence(self, both: pl.DataFrame) -> pl.Series:
         """The times: of one that occurs twice, the later from where the log went back within the doubtful hour.
@@ -236,6 +241,20 @@ class Times:
         later = (filled.diff()[1:] < -_DAY_US // 2).fill_null(value=False).cast(pl.Int64).cum_sum() + self._days
         self._of_day, self._days = filled[-1], int(later[-1])
         return midnight(self.request.begin, self.request.timezone) + later * _DAY_US + clock
+
+
+def zone_named_in(text: str) -> str:
+    """The name of a zone behind a time in a line; empty where there is none.
+
+    >>> zone_named_in("[2026-10-01 08:00:12,500 CEST] step 3"), zone_named_in("2026-10-01 08:00:12 INIT step 3")
+    ('CEST', '')
+    """
+    found = re.search(rf"\d\d:\d\d:\d\d(?:[.,]\d+)? ?({_ZONE_NAMES})\b", text)
+    return "" if found is None else found[1]
+
+
+_ZONE_NAMES: Final = "(?:CE|ME|EE|WE)S?T|[ECMPB][SD]T|A[CEW][SD]T|[IJKH]ST|HKT|SGT|MSK"
+"""Names of zones that logs have; none of them stands for a single one."""
 
 
 def _in_utc(naive: pl.Series, zone: str) -> tuple[pl.Series, pl.Series]:
@@ -310,8 +329,10 @@ def _offset(lines: pl.DataFrame, name: str) -> pl.Expr:
 def _seconds_ahead(name: str) -> pl.Expr:
     text = pl.col(name)
     sign = pl.when(text.str.starts_with("-")).then(-1).otherwise(1)
-    hours, minutes = (text.str.extract(r"(\d\d):?(\d\d)$", group).cast(pl.Int64) for group in (1, 2))
-    return pl.when(text.is_not_null()).then((sign * (hours * 3_600 + minutes * 60)).fill_null(0))
+    hours, minutes = (
+        text.str.extract(r"(\d\d)(?::?(\d\d)|\D?)$", group).cast(pl.Int64).fill_null(0) for group in (1, 2)
+    )
+    return pl.when(text.is_not_null()).then(sign * (hours * 3_600 + minutes * 60))
 
 
 def _month_and_day(text: str | None) -> tuple[int, int] | None:

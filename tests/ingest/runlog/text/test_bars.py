@@ -159,3 +159,9 @@ def test_the_first_loss_without_a_number_is_named() -> None:
     text = STARTED + "".join(CALLBACK.format(3 * n, 2.5) + "\n" for n in (1, 2))
     with pytest.raises(UntimedError, match=r"(?s)first without is in line 2\).*trainer_log\.jsonl"):
         read(text)
+
+
+def test_a_bar_that_begins_behind_step_0_is_of_a_resumed_process() -> None:
+    bars = [f"\r {n}%|# | {n}/40 [00:0{n - 4}<01:00,  1.00s/it]" for n in range(4, 10)]
+    text = "".join(bars) + f"\n{{'loss': 2.5, 'epoch': 0.2}}\n{bars[-1]}\n"
+    assert [step for step, _, _ in steps(read(text, begin=DAY))] == [5, 6, 7, 8, 9]

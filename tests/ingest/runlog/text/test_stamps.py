@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.errors import UntimedError, YearError
+from ingest.errors import TimeZoneError, UntimedError, YearError
 from ingest.runlog.envelopes import stamps
 from ingest.runlog.envelopes.stamps import restamped
 from ingest.runlog.text_format import parse_format
@@ -112,3 +112,17 @@ def test_name_of_a_zone_is_not_left_out() -> None:
 
 def test_time_in_utc_needs_no_zone() -> None:
     assert steps(read(log("%Y-%m-%d %H:%M:%S UTC "), timezone=None))[0] == (1, 28_800, 4.0)
+    assert steps(read(log("%Y-%m-%d %H:%M:%S GMT "), timezone=None))[0] == (1, 28_800, 4.0)
+
+
+def test_offset_of_hours_alone_is_one_but_no_part_of_a_name() -> None:
+    assert steps(read(log("[%Y-%m-%d %H:%M:%S+02] "), timezone=None))[0] == (1, 21_600, 4.0)
+    assert steps(read(log("%Y-%m-%d %H:%M:%S,500-05 "), timezone=None))[0] == (1, 46_800.5, 4.0)
+    assert steps(read(log("%Y-%m-%d %H:%M:%S-05-node3 ")))[0] == (1, 28_800, 4.0)
+
+
+def test_name_of_a_zone_is_named_where_the_zone_is_lacking() -> None:
+    text = log("%Y-%m-%d %H:%M:%S CEST ")
+    with pytest.raises(TimeZoneError, match="CEST is no zone: several have the same name"):
+        read(text, timezone=None)
+    assert steps(read(text, timezone="Europe/Berlin"))[0] == (1, 21_600, 4.0)
