@@ -67,6 +67,7 @@ class RecordLog(ABC):
         pending, self._pending = self._pending, []
         if not self._begun:
             self._steps.tokens = self._tokens()
+            self._steps.look_ahead(each for each in pending if isinstance(each, Point))
         lines = [line for each in pending for line in ([each] if isinstance(each, bytes) else self._steps.of(each))]
         if not self._begun:
             yield encode({"type": "run", "v": 1, **self._run()})

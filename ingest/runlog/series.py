@@ -11,6 +11,7 @@ take the usual time, and something else happened in the rest.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from dataclasses import dataclass, field
@@ -97,6 +98,9 @@ USUAL: Final = 50
 
 FEWEST_KNOWN: Final = 3
 """Intervals from which on it is known how fast steps are."""
+
+AHEAD: Final = 64
+"""Points at the beginning of a log in which it is searched before."""
 
 TOO_FAST: Final = 1000.0
 """Steps that would be so many times faster than the fastest known one were not executed: the number counts others."""
@@ -264,6 +268,16 @@ class ProcessSteps:
     _doubts: bool = False
     _logged: dict[int, float] = field(default_factory=dict)
     _intervals: deque[float] = field(default_factory=lambda: deque(maxlen=USUAL))
+    _expected: float = 0.0
+
+    def look_ahead(self, points: Iterable[Point]) -> None:
+        """Find how fast steps are in the first points: several writers may log the first steps, too."""
+        firsts: dict[int, float] = {}
+        for each in points:
+            firsts[each.step] = min(firsts.get(each.step, each.t), each.t)
+        pairs = itertools.pairwise(sorted(firsts.items()))
+        lengths = [(t - before) / (step - last) for (last, before), (step, t) in pairs if t > before]
+        self._expected = min(lengths) if len(lengths) >= FEWEST_KNOWN else 0.0
 
     def of(self, point: Point) -> Iterator[bytes]:
         """The steps since the point before, this one's last.
@@ -287,7 +301,7 @@ class ProcessSteps:
 
     def _fastest(self) -> float:
         """The fastest of the usual steps; 0 while it is not known."""
-        return min(self._intervals) if len(self._intervals) >= FEWEST_KNOWN else 0.0
+        return min(self._intervals) if len(self._intervals) >= FEWEST_KNOWN else self._expected
 
     def _is_plausible(self, n: int, gap: float) -> bool:
         """Whether `n` steps may have been executed in `gap` seconds; steps that go on as fast as before may."""

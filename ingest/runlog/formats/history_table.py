@@ -12,7 +12,7 @@ its table, so its steps and their times are known and its value is not.
 from __future__ import annotations
 
 import re
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from ingest.errors import InputError
 from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.formats.csv_rows import csv_rows
-from ingest.runlog.series import Names, Point, ProcessSteps, as_number, encode, joined, point, tokens_of_step
+from ingest.runlog.series import AHEAD, Names, Point, ProcessSteps, as_number, encode, joined, point, tokens_of_step
 from ingest.runlog.translation import Findings, LogFormat, LogRequest, RefusedLine
 from ingest.tables import RAW_LIMIT
 
@@ -56,7 +56,10 @@ def read(chunks: Iterable[bytes], request: LogRequest, findings: Findings) -> It
     """
     names, steps, begun = Names(request.facts), ProcessSteps(tokens_of_step(request.facts)), False
     n_averaged = 0
-    for logged in joined(_points(_rows(chunks, findings), names, findings)):
+    points = joined(_points(_rows(chunks, findings), names, findings))
+    first = list(islice(points, AHEAD))
+    steps.look_ahead(first)
+    for logged in chain(first, points):
         lines = list(steps.of(logged))
         n_averaged += len(lines) if len(lines) > 1 else 0
         if not begun:

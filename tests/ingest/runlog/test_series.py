@@ -60,6 +60,14 @@ def test_step_that_another_writer_logs_counts_once() -> None:
     ]
 
 
+def test_first_steps_that_several_writers_log_count_once() -> None:
+    points = [Point(step, T + 4 * step + late) for step in range(4) for late in (0, 0.5, 0.6)]
+    steps = ProcessSteps()
+    steps.look_ahead(points)
+    assert [json.loads(line)["step"] for each in points for line in steps.of(each)] == [0, 1, 2, 3]
+    assert steps.n_repeated == 8
+
+
 def test_more_steps_than_the_time_holds_are_not_invented() -> None:
     regular = [Point(step, T + 2 * step) for step in range(10)]
     assert spans(*regular, Point(5000, T + 20), Point(11, T + 22))[10:] == [(5000, 18, 2), (11, 22, None)]
