@@ -91,6 +91,11 @@ LINES: dict[str, list[str]] = {
         '2026-10-01 {at} | INFO | train_inner | {{"epoch": 1, "loss": "2.5", "wpb": "512", "num_updates": "{n}"}}'
     ),
     "timm": [f"Train: 0 [{n:>4d}/99 ( 1%)]  Loss: 6.9 (6.9)  Time: 4.0s, 9/s  Data: 0.0 (0.0)\n" for n in range(N)],
+    "llama-cookbook": [
+        f"Training Epoch: 1/3, step {n - 1}/99 completed (loss: 1.2): 5%|# | {n}/99 "
+        f"[{4 * n // 60:02d}:{4 * n % 60:02d}<1:30]\n"
+        for n in range(1, 1 + N)
+    ],
     "metric-logger": [
         f"Epoch: [0]  [{n:>3d}/99]  eta: 0:01:00  loss: 2.4 (2.8)  time: 4.0  data: 0.0  max mem: 1\n" for n in range(N)
     ],
@@ -106,7 +111,7 @@ LINES: dict[str, list[str]] = {
 }
 BEGUN = {
     "megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "modded-nanogpt", "nanogpt", "verl", "timm",
-    "metric-logger",
+    "metric-logger", "llama-cookbook",
 }  # fmt: skip
 """Logs without times."""
 
