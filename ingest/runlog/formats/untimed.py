@@ -15,6 +15,7 @@ import msgspec
 from ingest.errors import UntimedError
 from ingest.iso_time import iso
 from ingest.load_warnings import LoadWarning
+from ingest.runlog.translation import RefusedLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,6 +68,7 @@ def place_rows(
         )
     if request.several:
         raise UntimedError(begin_of_several(title))
+    rows = _without_garbled(rows, findings)
     cursor = request.begin.timestamp()
     yield _line({"type": "run", "v": 1, "t": cursor, **request.run_facts()})
     total = 0
@@ -83,6 +85,36 @@ def place_rows(
     findings.warnings.append(LoadWarning("times_reckoned", total))
     if n_far:
         findings.warnings.append(LoadWarning("steps_far_apart", n_far))
+
+
+def _without_garbled(rows: Sequence[Logged], findings: Findings) -> list[Logged]:
+    """Rows without those whose number is too high for the two rows before and the two behind (299, 30000, 301).
+
+    A lower one may be a restart. Without it the others go on evenly, with room for just one row.
+    """
+    kept = []
+    for at, row in enumerate(rows):
+        around = [each.step for each in rows[max(at - _REACH, 0) : at + _REACH + 1]]
+        if at >= _REACH and len(around) == 2 * _REACH + 1 and _is_too_high(*around):
+            raw = f"step {row.step} between {around[1]} and {around[3]}"
+            findings.refused.append(RefusedLine(row.line, "damaged row: the rows around it contradict its number", raw))
+        else:
+            kept.append(row)
+    return kept
+
+
+_REACH: Final = 2
+"""Rows on both sides with which a number is compared."""
+
+
+def _is_too_high(first: int, before: int, step: int, behind: int, last: int) -> bool:
+    """Whether a number is above those around it, between which there is room for one.
+
+    >>> _is_too_high(298, 299, 30000, 301, 302), _is_too_high(298, 299, 300, 301, 302), _is_too_high(1, 2, 9, 3, 4)
+    (True, False, False)
+    """
+    intervals = {each for each in (before - first, last - behind) if each > 0}
+    return step > behind and any(behind - before == 2 * each for each in intervals)
 
 
 def _with_steps(rows: Iterable[Logged]) -> Iterator[tuple[Logged, int | None]]:

@@ -195,6 +195,14 @@ def end(step: int, seconds: float) -> dict[str, Any]:
     return {"epoch": 1.0, "step": step, "train_loss": 2.3, "train_runtime": seconds}
 
 
+def test_lightning_csv_refuses_a_row_with_a_garbled_number() -> None:
+    numbers = (297, 298, 299, 30000, 301, 302, 300)
+    text = "epoch,step,train_loss,step_time\n" + "".join(f"0,{step},2.5,2.0\n" for step in numbers)
+    parsed = read(text, begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == [297, 298, 299, 300, 301, 302, 300]
+    assert parsed.rejects["raw"].to_list() == ["step 30000 between 299 and 301"]
+
+
 def test_trainer_state_of_two_processes_shares_the_time_of_each() -> None:
     parsed = read(state(loss(10), loss(20), end(20, 40.0), loss(30), end(30, 30.0)), begin=DAY)
     expected = [(step, 2.0 * (step - 1), 2.0) for step in range(1, 21)]
