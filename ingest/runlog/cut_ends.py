@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.runlog.envelopes.escapes import without_escapes
-from ingest.runlog.lines import CUT
+from ingest.runlog.lines import AT_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,10 +78,13 @@ class CutRecords(CutLines):
         return end.isdigit() and int(end) < self._size
 
 
+def with_reasons(origins: pl.DataFrame) -> pl.DataFrame:
+    """Keys of the refused last lines of logs (`origin`): each with all reasons for which they may have been refused."""
+    return origins.with_columns(source=pl.lit("runlog")).join(pl.DataFrame({"reason": AT_END}), how="cross")
+
+
 def cut_lines(writer: Writer, origins: Sequence[str]) -> Mapping[str, list[str]]:
     """The lines of logs that were stored as cut, by the log; logs without any are not in it."""
-    requested = pl.DataFrame({"origin": origins}, schema={"origin": pl.String}).with_columns(
-        source=pl.lit("runlog"), reason=pl.lit(CUT)
-    )
+    requested = with_reasons(pl.DataFrame({"origin": origins}, schema={"origin": pl.String}))
     cut = writer.matching("rejects", requested, keys=requested.columns)
     return dict(cut.group_by("origin").agg(pl.col("raw").unique().sort()).iter_rows())

@@ -18,6 +18,12 @@ VERSION: Final = 1
 CUT: Final = "cut line (the process was killed while writing)"
 """Reason for a line that ends too early."""
 
+UNCONFIRMED: Final = "line at the end of the log (step): its number is too far ahead, and no line behind it confirms it"
+"""Reason for a last line whose step the time since the line before it does not hold."""
+
+AT_END: Final = (CUT, UNCONFIRMED)
+"""Reasons for which a last line is refused until the log has grown."""
+
 SAVE: Final = "checkpoint_save"
 """Kind under which a `ckpt` line is stored."""
 

@@ -13,7 +13,8 @@ import polars as pl
 
 from ingest.errors import SourceError
 from ingest.future import without_future
-from ingest.runlog.lines import CUT
+from ingest.runlog.cut_ends import CutLines, with_reasons
+from ingest.runlog.lines import AT_END
 from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
@@ -24,7 +25,6 @@ from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ingest.runlog.cut_ends import CutLines
     from ingest.runlog.parse import RunLog
     from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
@@ -213,9 +213,9 @@ def _without_finished(
     warehouse already has a later state of a log, the end of this one is not stored.
     """
     rejects = pl.concat([one.rejects for one in parsed])
-    cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin="origin").unique()
+    cut_ends = with_reasons(sessions.select("cluster", "origin").unique())
     cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
-    still_cut = set(rejects.filter(pl.col("reason") == CUT).select("origin", "raw").iter_rows())
+    still_cut = set(rejects.filter(pl.col("reason").is_in(AT_END)).select("origin", "raw").iter_rows())
     cuts = {one.request.origin: one.cuts for one in logs}
     is_whole = [
         cuts[origin].is_continued(raw) and (origin, raw) not in still_cut
@@ -226,4 +226,4 @@ def _without_finished(
         pl.col("ended_at_right") > pl.col("ended_at")
     )
     is_earlier = pl.col("origin").is_in(later["origin"].unique().implode())
-    return rejects.filter(~(is_earlier & (pl.col("reason") == CUT)))
+    return rejects.filter(~(is_earlier & pl.col("reason").is_in(AT_END)))

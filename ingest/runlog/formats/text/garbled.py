@@ -15,6 +15,10 @@ A time is garbled if the number of its step lies between those of the lines arou
 `FAR_INTERVALS` usual intervals outside of theirs, and no other line has the step at a time between theirs. A clock that
 was set stays so.
 
+At the end of a log only the lines before one are known. A last line is not read as long as its step is more than
+`FAR_INTERVALS` usual ones ahead of the line before it, in the time of a few lines: no process is so fast. Of the line
+before the last one, the last one shows that it is garbled if it has just the step after the missing one.
+
 A progress bar is garbled if its step is not between those of the bars around it although its time goes on from theirs:
 the bar of another process begins at 0 seconds.
 """
@@ -26,9 +30,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ingest.runlog.lines import UNCONFIRMED
 from ingest.runlog.translation import RefusedLine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ingest.runlog.text_format import TextFormat
 
 US: Final = 1_000_000
@@ -41,6 +48,9 @@ MOST_US: Final = 60 * US
 
 FAR_INTERVALS: Final = 10
 """Usual intervals by which a garbled time is away from those of the lines around it."""
+
+FAR_WITHOUT_TIME: Final = 1_000
+"""The same for a number at the end of a log without times, of which fewer lines may be in the log from there on."""
 
 _REACH: Final = 2
 """Lines before a step, and behind it, that are compared with it."""
@@ -89,6 +99,12 @@ class GarbledSteps:
         if (every["step"].diff() < 0).any():
             self._found.append(_garbled_bars(every))
 
+    def finish(self, last: Mapping[int, tuple[int, int, str]]) -> None:
+        """The log has ended, with these lines of steps: `line`, `part` and text by the kind."""
+        if self._before is not None:
+            every = _with_lines_before(self._before)
+            self._found += [_unconfirmed(every, last), _garbled_before_last(every)]
+
     @property
     def found(self) -> pl.DataFrame:
         """The lines: `line`, `part`, `raw` (what each says), `what` is garbled, and which step has room (`_FOUND`)."""
@@ -105,7 +121,7 @@ class GarbledSteps:
         """Each line with the reason."""
         reason = f"damaged line of {self.form.title} (step): the lines around it contradict its "
         rows = self.found.select("line", "what", "raw").iter_rows()
-        return [RefusedLine(line, reason + what, raw) for line, what, raw in rows]
+        return [RefusedLine(line, UNCONFIRMED if what == _END else reason + what, raw) for line, what, raw in rows]
 
 
 _FOUND: Final[dict[str, pl.DataType]] = {
@@ -158,6 +174,64 @@ def _garbled(steps: pl.DataFrame) -> pl.DataFrame:
             _as_found(lines.filter(is_time), missing=step, what=pl.lit("time"), raw=time),
         ]
     )
+
+
+def _with_lines_before(steps: pl.DataFrame) -> pl.DataFrame:
+    """The last line of steps (`_COLUMNS`) of each writer, with the three lines before it."""
+    names = ("line", "part", "step", "at", "_starts")
+    before = {f"{name}-{n}": pl.col(name).shift(n).over(_WRITER) for name in names for n in (1, 2, 3)}
+    is_last = pl.int_range(pl.len()).over(_WRITER) == pl.len().over(_WRITER) - 1
+    return steps.with_columns(**before).filter(is_last & pl.col("step-2").is_not_null())
+
+
+def _is_soon_behind(at: str, since: str, earlier: str) -> pl.Expr:
+    """Whether a line is no later behind one than a few lines are; also where none has a time."""
+    gap, usual = pl.col(at) - pl.col(since), pl.col(since) - pl.col(earlier) + pl.col("unit")
+    is_soon = gap.is_between(0, pl.min_horizontal(MOST_INTERVALS * usual, MOST_US))
+    has_no_time = pl.all_horizontal(pl.col(name).is_null() for name in (at, since, earlier))
+    return (is_soon | has_no_time).fill_null(value=False)
+
+
+def _unconfirmed(lines: pl.DataFrame, last: Mapping[int, tuple[int, int, str]]) -> pl.DataFrame:
+    """The last line of a log (`_with_lines_before`), as `GarbledSteps.found` has it, if its step is too far ahead."""
+    interval = pl.col("step-1") - pl.col("step-2")
+    far = pl.when(pl.col("at").is_null()).then(FAR_WITHOUT_TIME).otherwise(FAR_INTERVALS)
+    is_far = (interval > 0) & (pl.col("step") - pl.col("step-1") > far * interval)
+    found = lines.filter(
+        is_far & (pl.col("_starts") == pl.col("_starts-1")) & _is_soon_behind("at", "at-1", "at-2")
+    ).select("line", "part", *_WRITER)
+    ends = pl.DataFrame(
+        list(last.values()), schema={"line": pl.Int64, "part": pl.Int32, "raw": pl.String}, orient="row"
+    )
+    nothing = dict.fromkeys(("missing", "since", "until"), pl.lit(None))
+    return _as_found(found.join(ends, on=["line", "part"]), what=pl.lit(_END), **nothing)
+
+
+def _garbled_before_last(lines: pl.DataFrame) -> pl.DataFrame:
+    """The line before the last one, as `GarbledSteps.found` has it, if that goes on from the one before without it."""
+    step, before, garbled = pl.col("step"), pl.col("step-2"), pl.col("step-1")
+    has_room_for_one = (step - before > 0) & (step - before == 2 * (before - pl.col("step-3")))
+    found = lines.filter(
+        has_room_for_one
+        & (garbled > step)
+        & (pl.col("_starts") == pl.col("_starts-2"))
+        & _is_soon_behind("at", "at-2", "at-3")
+    )
+    numbers = (each.cast(pl.Int64) for each in (garbled, before, step))
+    return _as_found(
+        found,
+        line=pl.col("line-1"),
+        part=pl.col("part-1"),
+        what=pl.lit("number"),
+        raw=pl.format("step {} between {} and {}", *numbers),
+        missing=(before + step) / 2,
+        since=pl.col("at-2"),
+        until=pl.col("at"),
+    )
+
+
+_END: Final = "end"
+"""What is wrong with a last line: it is refused until the log has grown."""
 
 
 def _garbled_bars(bars: pl.DataFrame) -> pl.DataFrame:

@@ -140,6 +140,7 @@ def _counted(found: FormatScan, request: LogRequest, findings: Findings) -> _Rec
             order.take(part)
             garbled.take(part)
             last_lines |= _last_lines(part) if len(authors) > 1 else {}
+    garbled.finish(found.last_steps)
     if not garbled.found.is_empty():
         for part in _timed(found, request, parts):
             garbled.compare(part)

@@ -74,6 +74,7 @@ class FormatScan:
         driver: version of the GPUs' driver, where nvidia-smi was run before training.
         stamps: which stamps its records have.
         has_steps: there is a whole line of a step.
+        last_steps: the last line of each kind of steps: `line`, `part`, and what the file has.
         step_lines: puts the lines of a step together; None: each line is a record.
     """
 
@@ -88,6 +89,7 @@ class FormatScan:
     _steps: dict[int, str] = field(default_factory=dict)
     _unread: list[RefusedLine] = field(default_factory=list)
     has_steps: bool = False
+    last_steps: dict[int, tuple[int, int, str]] = field(default_factory=dict)
     step_lines: StepLineWriter | None = None
 
     def __post_init__(self) -> None:
@@ -114,6 +116,7 @@ class FormatScan:
                 own = own.head(-1)
             if kind.kind == "step" and own.height:
                 self._steps[number] = own["text"][-1]
+                self.last_steps[number] = in_file(own[-1:], own).select("line", "part", "text").row(-1)
             records += self._whole(number, kind, own, last)
         if records:
             every = pl.concat(records).sort("line", "part", maintain_order=True) if len(records) > 1 else records[0]

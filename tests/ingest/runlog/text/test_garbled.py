@@ -7,6 +7,7 @@ import pytest
 
 from ingest.runlog.formats.text import reader
 from ingest.runlog.formats.text.garbled import GarbledSteps
+from ingest.runlog.lines import UNCONFIRMED
 from ingest.runlog.text_format import builtin
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text.test_mutations import LINES, WHOLE, parsed
@@ -24,6 +25,22 @@ def test_garbled_number_is_rejected(name: str, number: int, slice_of: int, monke
     assert steps(log) == WHOLE[name]
     assert log.rejects["raw"].to_list() == [f"step {number} between 4 and 6"]
     assert log.rows_read == log.rows_loaded + log.rows_rejected
+
+
+@pytest.mark.parametrize("n_behind", [0, 1])
+def test_garbled_number_at_the_end_is_no_step_yet(n_behind: int) -> None:
+    lines = [*LINES["torchtitan"][:5], LINES["torchtitan"][5].replace("step:  6", "step:  60")]
+    lines += LINES["torchtitan"][6 : 6 + n_behind]
+    log = parsed("torchtitan", "".join(lines))
+    assert [step for step, _, _ in steps(log)] == [*range(1, 6 if n_behind == 0 else 8)]
+    ((reason, raw),) = log.rejects.select("reason", "raw").rows()
+    assert (reason == UNCONFIRMED, "loss:" in raw) == (n_behind == 0, n_behind == 0)
+    assert log.frames["run_sessions"].height == 1
+
+
+def test_step_far_ahead_at_the_end_counts_where_its_time_is_as_far() -> None:
+    lines = [megatron.line(n, f"08:00:{2 * n:02d}") for n in (1, 2, 3)]
+    assert [step for step, _, _ in steps(read("".join([*lines, megatron.line(40, "08:01:20")])))][-1] == 40
 
 
 def _titan(line: str, number: int) -> str:

@@ -54,6 +54,23 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_a_log_loaded_behind_a_garbled_line_is_the_log_loaded_once(tmp_path: Path) -> None:
+    """Where that is its last line, the one before it, and where the number turns out to be right."""
+    lines, log = [*LINES[:8], LINES[8].replace(" 9/", " 9009/"), *LINES[9:12]], tmp_path / "train.log"
+    for size in (9, 10, 12):
+        log.write_text("".join(lines[:size]))
+        load(tmp_path / "grown", log)
+    load(tmp_path / "once", log)
+    assert_same(tmp_path / "grown", tmp_path / "once")
+    ahead = "".join([*LINES[:8], LINES[8].replace(" 9/", " 3001/"), LINES[9].replace(" 10/", " 3002/")])
+    for text in (ahead[: ahead.rindex("\n", 0, -1) + 1], ahead):
+        log.write_text(text)
+        load(tmp_path / "ahead", log)
+    assert steps(tmp_path / "ahead")[-2:] == [3001, 3002]
+    assert contents(tmp_path / "ahead")["rejects"].is_empty()
+
+
+@pytest.mark.slow
 def test_a_log_loaded_before_its_first_loss_has_no_step_twice(tmp_path: Path) -> None:
     """DeepSpeed prints the end of a step of the Trainer long before the first loss: its length is that of the bar."""
     drawn, loss, rest = of_trainer.with_deepspeed(1, 17, 0).partition("{'loss'")
