@@ -126,7 +126,10 @@ class Catalogue:
         return str(row[0][0]) if row else ""
 
     def _rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[object, ...]]:
-        """Rows of a statement, in which LAKE is the attached lake, META the schema of its catalogue's tables."""
+        """Rows of a statement, in which LAKE is the attached lake, META the schema of its catalogue's tables.
+
+        No value is part of the text: a path may have these words in it.
+        """
         with catalogue_errors(self.address):
             named = sql.replace("META.", f"__ducklake_metadata_{self._lake}.").replace("LAKE", self._lake)
             return self._connection.execute(named, values).fetchall()
@@ -249,17 +252,32 @@ class Catalogue:
             WriteError: it failed; nothing is changed.
         """
         with self._transaction():
-            for table, addresses in _by_table(gone).items():
-                named = ", ".join(map(literal, addresses))
-                self._rows(f"DELETE FROM LAKE.{table} WHERE filename IN ({named})")  # noqa: S608 - our own names
-            for table, addresses in _by_table(new).items():
+            for table, entries in by_table(gone).items():
+                self._remove(table, entries)
+            for table, entries in by_table(new).items():
                 schema, name = _split(table)
                 self._rows(
                     f"CALL ducklake_add_data_files('LAKE', ?, ?, schema => '{schema}', hive_partitioning => false, "
                     "allow_missing => true)",
-                    [name, addresses],
+                    [name, [entry.address for entry in entries]],
                 )
             self._rows("CALL ducklake_set_commit_message('LAKE', 'trackside', ?)", [message])
+
+    def _remove(self, table: str, entries: Sequence[CatalogueFile]) -> None:
+        """Have files of a table count no longer.
+
+        Raises:
+            CorruptWarehouseError: they do not have the rows that they had: to count the new files, too, would double some.
+        """
+        named = ", ".join("?" for _ in entries)
+        statement = f"DELETE FROM LAKE.{table} WHERE filename IN ({named})"  # noqa: S608 - our own names
+        [[removed]] = self._rows(statement, [entry.address for entry in entries])
+        expected = sum(entry.rows for entry in entries)
+        if removed != expected:
+            raise CorruptWarehouseError(
+                f"{self.address}: {table} was to lose {expected} rows that are replaced, and has {removed} of them.\n"
+                "Nothing was committed. Run it again; if it happens again, please report it."
+            )
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -308,10 +326,11 @@ def full_name(table: str) -> str:
     return ".".join(_split(table))
 
 
-def _by_table(entries: Iterable[CatalogueFile]) -> dict[str, list[str]]:
-    tables: dict[str, list[str]] = {}
+def by_table(entries: Iterable[CatalogueFile]) -> dict[str, list[CatalogueFile]]:
+    """The files of each table that has any."""
+    tables: dict[str, list[CatalogueFile]] = {}
     for entry in entries:
-        tables.setdefault(entry.table, []).append(entry.address)
+        tables.setdefault(entry.table, []).append(entry)
     return tables
 
 

@@ -150,10 +150,7 @@ class Content:
     @functools.cached_property
     def by_table(self) -> Mapping[str, Sequence[CatalogueFile]]:
         """The files of each table that has any."""
-        found: dict[str, list[CatalogueFile]] = {}
-        for entry in self.entries:
-            found.setdefault(entry.table, []).append(entry)
-        return found
+        return catalogues.by_table(self.entries)
 
     def is_viewed(self, table: str) -> bool:
         """Whether a table is a view of its files, since it has too many rows to copy."""

@@ -37,8 +37,8 @@ def lake(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path) -> str:
-    """Where the files of a lake are, or are going to be."""
-    return str(tmp_path / "files")
+    """Where the files of a lake are, or are going to be; with words in it that statements about a lake have."""
+    return str(tmp_path / "a LAKE's META. files")
 
 
 @pytest.fixture
