@@ -27,6 +27,11 @@ def leave(storage: Storage, identity: str) -> set[str]:
     return identities - {identity}
 
 
+def others(storage: Storage, identity: str) -> set[str]:
+    """Identities of the other catalogues that have left a marker."""
+    return _identities(storage) - {identity}
+
+
 def refuse_a_second(address: Address, storage: Storage) -> None:
     """Refuse to make a catalogue over files that another one counts.
 

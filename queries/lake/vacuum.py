@@ -53,7 +53,8 @@ def vacuum(address: Address, *, before: datetime, dry_run: bool = False) -> Remo
     ):
         sizes = lake.storage.sizes("")
         _refuse_missing(lake, sizes)
-        markers.refuse_to_remove(address, lake.storage, markers.leave(lake.storage, lake.identity()))
+        others = (markers.others if dry_run else markers.leave)(lake.storage, lake.identity())
+        markers.refuse_to_remove(address, lake.storage, others)
         gone = lake.expire(before, dry_run=dry_run)
         removed.replaced = len(gone)
         removed.bytes = sum(sizes.get(name, 0) for name in gone)

@@ -217,6 +217,8 @@ def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, fi
     add_reject(source, "stopped")
     with pytest.raises(StoppedHereError):
         into_lake(source, filled, report=stops_after("rejects"))
+    for marker in Path(files, markers.FOLDER).iterdir():
+        marker.unlink()  # as of a catalogue that an earlier version made
     before = everything_in(files)
     would = vacuum(filled, before=NOW.replace(year=2100), dry_run=True)
     assert everything_in(files) == before
