@@ -49,7 +49,9 @@ def main(arguments: Sequence[str]) -> None:
                 print(f"growth of {name}: {cost.cpu_s / before[name].cpu_s:.2f} times the CPU s")
             before = costs
         alone, beside = fleet.reader_beside_commits()
-        print(f"a question alone {alone:.2f} s, while commits go on {beside:.2f} s: {beside / alone:.2f}")
+        for what in ("cpu_s", "seconds"):
+            one, other = getattr(alone, what), getattr(beside, what)
+            print(f"a question alone {one:.2f}, while commits go on {other:.2f} {what}: {other / one:.2f} times")
 
 
 if __name__ == "__main__":

@@ -6,14 +6,18 @@ import os
 import statistics
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.demo import simulate
 from tests.bench.engine import Cost, run, trackside
 from tests.bench.fleet import grown
 from tests.bench.sizes.measure import in_a_process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NOW: Final = datetime(2027, 6, 1, tzinfo=UTC)
 """After all that is simulated."""
@@ -24,6 +28,18 @@ QUESTIONS: Final = 5
 
 ONE: Final = ("show", "goodput", "--cluster", grown.FIRST)
 ALL: Final = "SELECT cluster, category, SUM(gpu_seconds) AS gpu_seconds FROM gpu_time GROUP BY ALL"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question took."""
+
+    seconds: float
+    cpu_s: float
+
+
+def _median(asked: Sequence[Asked]) -> Asked:
+    return Asked(*(statistics.median(getattr(one, name) for one in asked) for name in ("seconds", "cpu_s")))
 
 
 class Fleet:
@@ -73,8 +89,11 @@ class Fleet:
         in_a_process(_change, self._root, self._changes)
         return run("warehouse", "copy", str(self._root), self.lake)
 
-    def reader_beside_commits(self) -> tuple[float, float]:
-        """Median seconds of a question alone, and of one while this process commits again and again."""
+    def reader_beside_commits(self) -> tuple[Asked, Asked]:
+        """A question alone, and one while this process commits again and again: the medians of several, in turn.
+
+        CPU seconds of the question's process alone do not depend on what else the machine does; seconds do.
+        """
         alone, beside = [], []
         for _ in range(QUESTIONS):
             alone.append(self._asked())
@@ -85,12 +104,12 @@ class Fleet:
             stop.set()
             committing.join()
             self._asked()  # the first one after a commit brings the copy up to date
-        return statistics.median(alone), statistics.median(beside)
+        return _median(alone), _median(beside)
 
-    def _asked(self) -> float:
+    def _asked(self) -> Asked:
         began = time.monotonic()
-        trackside(self.lake, *ONE)
-        return time.monotonic() - began
+        cost = trackside(self.lake, *ONE)
+        return Asked(time.monotonic() - began, cost.cpu_s)
 
     def _commit_until(self, stop: threading.Event) -> None:
         while not stop.is_set():
