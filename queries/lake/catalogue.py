@@ -55,15 +55,20 @@ _PLACE: Final = r"([^/]+)/(?:tables/[\w.]+|raw/\w+)/(?:cluster=([^/]*)/)?.+"
 """Origin and cluster of a file of either kind."""
 
 _FILES_NOW: Final = (
-    "SELECT f.path, f.record_count, d.data_file_id IS NOT NULL AS is_changed FROM META.ducklake_data_file AS f "
-    "LEFT JOIN META.ducklake_delete_file AS d ON d.data_file_id = f.data_file_id AND d.end_snapshot IS NULL "
-    "WHERE f.end_snapshot IS NULL"
+    "SELECT path, record_count, EXISTS (SELECT 1 FROM META.ducklake_delete_file AS d "
+    "WHERE d.data_file_id = f.data_file_id AND d.end_snapshot IS NULL) AS is_changed "
+    "FROM META.ducklake_data_file AS f WHERE f.end_snapshot IS NULL"
 )
 
 
+_NAMES: Final = (
+    "SELECT path FROM META.ducklake_data_file WHERE true",
+    "SELECT path FROM META.ducklake_files_scheduled_for_deletion WHERE true",
+)
+
 _CLUSTERS: Final = (
-    f"WITH files AS ({_FILES_NOW}), places AS (SELECT path, record_count, is_changed, "  # noqa: S608 - our own text
-    "regexp_extract(replace(path, $data_path, ''), $pattern, ['origin', 'cluster']) AS place FROM files) "
+    "WITH places AS (SELECT path, record_count, is_changed, "
+    "regexp_extract(replace(path, $data_path, ''), $pattern, ['origin', 'cluster']) AS place FROM (FILES)) "
     "SELECT place.origin, place.cluster, min_by(path, (not is_changed, path)), any_value(record_count), "
     "bool_or(is_changed) FROM places GROUP BY ALL"
 )
@@ -131,8 +136,31 @@ class Catalogue:
         No value is part of the text: a path may have these words in it.
         """
         with catalogue_errors(self.address):
-            named = sql.replace("META.", f"__ducklake_metadata_{self._lake}.").replace("LAKE", self._lake)
+            named = sql.replace("META.", f"{self._meta}.").replace("LAKE", self._lake)
             return self._connection.execute(named, values).fetchall()
+
+    @property
+    def _meta(self) -> str:
+        return f"__ducklake_metadata_{self._lake}"
+
+    def _chosen(self, sql: str, origin: str | None = None) -> str:
+        """SQL for rows that the catalogue's own database chooses; with an origin, those of its files.
+
+        A catalogue keeps the files that count no longer, of all origins. DuckDB would read all of them from PostgreSQL.
+        """
+        mine = sql if origin is None else f"{sql} AND position({literal(origin)} IN path) > 0"
+        if self.address.kind != "postgres":
+            return mine
+        return f"SELECT * FROM postgres_query('{self._meta}', {literal(mine.replace('META.', 'public.'))})"  # noqa: S608 - our own text
+
+    @contextlib.contextmanager
+    def one_view(self) -> Iterator[None]:
+        """Read one state of the catalogue with several statements: in PostgreSQL, with few round trips.
+
+        A catalogue in a file is read by statement, for it cannot be changed during a transaction of a reader.
+        """
+        with contextlib.nullcontext() if self.address.kind != "postgres" else self._transaction():
+            yield
 
     def snapshot(self) -> int:
         """Number of the newest snapshot."""
@@ -148,22 +176,20 @@ class Catalogue:
         Raises:
             CorruptWarehouseError: something else than Trackside has changed the lake.
         """
-        found = self._rows(
-            f"{_FILES_NOW} AND ($origin IS NULL OR contains(f.path, $origin)) ORDER BY f.path", {"origin": origin}
-        )
+        found = self._rows(f"FROM ({self._chosen(_FILES_NOW, origin)}) ORDER BY path")
         entries = [self._entry(*row) for row in found]
         return [entry for entry in entries if origin in {None, entry.origin}]
 
     def clusters_of_others(self, origin: str) -> dict[str, str]:
         """Of each cluster that the lake has of another origin, which that is.
 
-        DuckDB reads the names of all files for it, which PostgreSQL sends; but only a row of each cluster is made here.
+        DuckDB reads the names of all files that count for it; but only a row of each cluster is made here.
 
         Raises:
             CorruptWarehouseError: something else than Trackside has changed the lake.
         """
         found = self._rows(
-            _CLUSTERS,
+            _CLUSTERS.replace("FILES", self._chosen(_FILES_NOW)),
             {"data_path": self.data_path, "pattern": f"^{_PLACE}$"},
         )
         others = {}
@@ -185,11 +211,7 @@ class Catalogue:
 
     def known(self, origin: str) -> set[str]:
         """Names of all files of an origin that any snapshot needs, or that are to be removed with one."""
-        addresses = self._rows(
-            "SELECT path FROM META.ducklake_data_file WHERE contains(path, $origin) "
-            "UNION SELECT path FROM META.ducklake_files_scheduled_for_deletion WHERE contains(path, $origin)",
-            {"origin": origin},
-        )
+        addresses = self._rows(" UNION ALL ".join(self._chosen(names, origin) for names in _NAMES))
         names = {self.storage.name(str(address)) for (address,) in addresses}
         return {name for name in names if name.startswith(f"{origin}/")}
 
@@ -267,7 +289,7 @@ class Catalogue:
         """Have files of a table count no longer.
 
         Raises:
-            CorruptWarehouseError: they do not have the rows that they had: to count the new files, too, would double some.
+            CorruptWarehouseError: they have other rows than are to go: with the new files some would count twice.
         """
         named = ", ".join("?" for _ in entries)
         statement = f"DELETE FROM LAKE.{table} WHERE filename IN ({named})"  # noqa: S608 - our own names

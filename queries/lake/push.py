@@ -179,7 +179,7 @@ class _Push:
         return self._taken
 
     def _state(self, place: Path | str | None = None) -> LakeState:
-        with catalogues.attached(self._address, read_only=True) as lake:
+        with catalogues.attached(self._address, read_only=True) as lake, lake.one_view():
             _refuse_another_place(lake, place)
             entries = lake.entries(self._origin)
             return LakeState(
@@ -197,9 +197,10 @@ class _Push:
         """Files to write, by name: those of spans (with their shapes) and those of samples; and those that go."""
         stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.entries if e.digest}
         fresh: dict[str, tuple[MonthSpan, Shape]] = {}
+        heights = spans.heights(self._connection, self._source.database, self._shapes)
         for number, whole in enumerate(self._shapes):
             self._report("compare", number, len(self._shapes))
-            height = spans.height(self._connection, self._source.database, whole)
+            height = heights[whole.name]
             shape = spans.shape_in_lake(whole, height)
             for span in self._spans(shape, height, state):
                 self._clusters.add(span.cluster)

@@ -108,7 +108,8 @@ def _prepared(address: Address, cluster: str | None) -> Path:
     if cluster is None and time.monotonic() - seen_at < CHECK_INTERVAL_S:
         return root
     with catalogues.attached(address, read_only=True) as lake:
-        content = _content(lake, cluster)
+        with lake.one_view():
+            content = _content(lake, cluster)
         root = cache_of(lake.identity(), "" if cluster is None else next(iter(content.facts)))
     with disk_errors(root):
         _make_private(root.parents[1])  # it has rows of all clusters

@@ -18,7 +18,7 @@ from queries.errors import CorruptWarehouseError
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from queries.units import Shape
@@ -76,11 +76,12 @@ def of_table(
     return [MonthSpan(shape.name, *row) for row in found.fetchall()]
 
 
-def height(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> int:
-    """How many rows a table has, without reading them."""
-    counted = connection.execute(f'SELECT COUNT(*) FROM "{database}".{shape.sql} WHERE {shape.rows}')
-    row = counted.fetchone()
-    return 0 if row is None else int(row[0])
+def heights(connection: duckdb.DuckDBPyConnection, database: str, shapes: Iterable[Shape]) -> dict[str, int]:
+    """How many rows each table has, without reading them: in one statement, which is planned and run once."""
+    counts = (
+        f'SELECT {literal(shape.name)}, COUNT(*) FROM "{database}".{shape.sql} WHERE {shape.rows}' for shape in shapes
+    )
+    return dict(connection.execute(" UNION ALL ".join(counts)).fetchall())
 
 
 def write(

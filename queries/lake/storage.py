@@ -155,8 +155,7 @@ class FolderStorage:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Bytes of each file whose name begins so, by name; unfinished ones, too."""
-        files = (Path(folder, name) for folder, _, names in os.walk(self.root / prefix) for name in names)
-        return {str(file.relative_to(self.root)): file.stat().st_size for file in files}
+        return {self.name(file.path): file.stat().st_size for file in _files_below(str(self.root / prefix))}
 
     def fetch(self, name: str, target: Path) -> None:
         """Copy a file here, whole."""
@@ -168,6 +167,16 @@ class FolderStorage:
         """Remove files; one that is gone already is fine."""
         for name in names:
             (self.root / name).unlink(missing_ok=True)
+
+
+def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Files in a folder and those below it, which may be many: a `Path` of each takes longer than its stat."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path)
+            elif entry.is_file():
+                yield entry
 
 
 class Bucket:
