@@ -22,7 +22,19 @@ _QUOTED: Final = re.compile(r'"[^"]*=[^"]*"')
 _MISSING: Final = ("explicitly disabled", "database does not exist", "does not exist - and creating")
 _UNREACHABLE: Final = ("unable to connect to postgres", "connection to server", "server closed the connection")
 _BUSY: Final = ("set lock", "conflicting lock", "database is locked")
-_FORBIDDEN: Final = ("(http 403)", "(http 401)", "http 403 ", "http 401 ", "access denied", "accessdenied")
+_FORBIDDEN: Final = (
+    "(http 403)",
+    "(http 401)",
+    "(http 400)",
+    "http 403 ",
+    "http 401 ",
+    "http 400 ",
+    "access denied",
+    "accessdenied",
+    "expiredtoken",
+    "invalidtoken",
+)
+"""Of a server that refuses; many answer 400 to a token that has expired, and to the keys of another region."""
 _NO_BUCKET: Final = ("nosuchbucket", "specified bucket does not exist")
 _REFUSED: Final = ("permission denied for", "must be owner of")
 _NO_CATALOGUE: Final = (
@@ -104,7 +116,7 @@ def _of_files(address: Address, error: duckdb.Error, why: str) -> WarehouseError
 
 def _of_store(address: Address, text: str, why: str) -> WarehouseError:
     """An error of the object store with the files of a lake, or one that has no other explanation."""
-    if any(words in text for words in _FORBIDDEN):
+    if is_refusal(text):
         return forbidden(str(address), why)
     if is_no_bucket(text):
         return no_bucket(str(address))
@@ -125,12 +137,18 @@ def unreadable(lake: Address | str, file: str, why: str) -> CorruptWarehouseErro
     )
 
 
+def is_refusal(text: str) -> bool:
+    """Whether an object store's error means that it refuses the keys."""
+    return any(words in text.lower() for words in _FORBIDDEN)
+
+
 def forbidden(place: str, why: str) -> WarehouseError:
     """Error for an object store that refuses the request, with the keys that it checks."""
     return WarehouseError(
         f"the object store refuses the files of {place}: {why}\n"
         "It goes by the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, too, if they are "
-        "temporary):\nare they set here, and may they read this bucket, and write it where it is copied into?"
+        "temporary):\nare they set here, have they expired, are they of AWS_REGION, and may they read this bucket, and "
+        "write it where it is copied into? What was committed is kept."
     )
 
 

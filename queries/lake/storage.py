@@ -20,7 +20,7 @@ import duckdb
 from queries import directory, integrity
 from queries.errors import WarehouseError, WriteError
 from queries.lake.engine import REGION
-from queries.lake.faults import NO_FILE, forbidden, is_no_bucket, no_bucket, unreadable
+from queries.lake.faults import NO_FILE, forbidden, is_no_bucket, is_refusal, no_bucket, unreadable
 from queries.opening import first_line
 
 if TYPE_CHECKING:
@@ -274,6 +274,8 @@ class Bucket:
         except (exceptions.BaseError, OSError, ValueError) as error:
             if is_no_bucket(str(error)):
                 raise no_bucket(self._url) from None
+            if is_refusal(str(error)):
+                raise forbidden(self._url, first_line(error)) from None
             if reads and isinstance(error, FileNotFoundError):
                 raise unreadable(self._url, self.address(reads), NO_FILE) from None
             raise WriteError(f"{self._url}: {first_line(error)}\nRun it again: what was committed is kept.") from None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _FORBIDDEN = b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>"
+_EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 _NOT_PASSED_ON = frozenset({"transfer-encoding", "connection", "content-length", "date", "server"})
 
 
@@ -34,6 +35,15 @@ class Fault(Enum):
     LOST_ANSWER = "the request is carried out, and the connection ends before the answer"
     HALF_ANSWER = "the connection ends in the middle of the answer"
     FORBIDDEN = "the server answers 403: it does not know the keys"
+    EXPIRED = "the server answers 400: the keys are temporary, and their time is over"
+
+
+_ANSWERED = {
+    Fault.SLOW_DOWN: (503, _SLOW_DOWN),
+    Fault.FORBIDDEN: (403, _FORBIDDEN),
+    Fault.EXPIRED: (400, _EXPIRED),
+}
+"""Faults that are an answer of the server: its status and content."""
 
 
 @dataclass
@@ -114,11 +124,10 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.proxy.next_fault()
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length // 2 if fault is Fault.HALF_UPLOAD else length)
-        self.close_connection = fault not in {None, Fault.SLOW_DOWN, Fault.FORBIDDEN}
-        if fault is Fault.SLOW_DOWN:
-            self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
-        elif fault is Fault.FORBIDDEN:
-            self._answer(403, {"Content-Type": "application/xml"}, _FORBIDDEN)
+        self.close_connection = fault not in {None, *_ANSWERED}
+        if fault in _ANSWERED:
+            status, content = _ANSWERED[fault]
+            self._answer(status, {"Content-Type": "application/xml"}, content)
         elif fault is Fault.NO_ANSWER:
             time.sleep(self.proxy.silence_s)
         elif fault is not Fault.HALF_UPLOAD:

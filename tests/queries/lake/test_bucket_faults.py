@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from datetime import timedelta
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 MOMENTS = 10 if os.environ.get("TRACKSIDE_TEST_KILLS") == "all" else 2
 """Of each fault."""
 
+REFUSALS = (Fault.FORBIDDEN, Fault.EXPIRED)
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ObjectStore, FaultyStore]]:
@@ -64,7 +67,7 @@ def test_faults_of_a_bucket_leave_the_lake_whole(source: Path, lake: Path, fault
     first = faulty.requests
     into_lake(source, lake)
     requests, chance, refused = faulty.requests - first, random.Random(24), 0
-    passing = [fault for fault in Fault if fault is not Fault.FORBIDDEN]
+    passing = [fault for fault in Fault if fault not in REFUSALS]
     moments = [(fault, lasting) for fault in passing for lasting in (False, True)] * (MOMENTS // 2)
     before = of_source(source)
     for number, (fault, lasting) in enumerate(moments, 1):
@@ -90,9 +93,10 @@ def test_a_bucket_that_refuses_or_is_silent_names_what_to_set(
     """Whoever reads and whoever copies into it: neither is helped by running it again."""
     into_lake(source, lake, f"s3://{BUCKET}/{tmp_path.name}")
     change(source, 0)
-    faulty.at(1, Fault.FORBIDDEN, lasting=True)
-    for use in (lambda: samples(lake), lambda: into_lake(source, lake)):
-        with pytest.raises(WarehouseError, match=r"403(?s:.*)AWS_ACCESS_KEY_ID") as refused:
+    uses = ((1, lambda: samples(lake)), (1, lambda: into_lake(source, lake)), (6, lambda: into_lake(source, lake)))
+    for fault, (request, use) in itertools.product(REFUSALS, uses):
+        faulty.at(request, fault, lasting=True)
+        with pytest.raises(WarehouseError, match=r"40[03](?s:.*)AWS_ACCESS_KEY_ID") as refused:
             use()
         assert "run it again" not in str(refused.value).lower()
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
