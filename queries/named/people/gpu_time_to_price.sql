@@ -66,10 +66,14 @@ sampled AS (
 -- Attempts that held all GPUs of each of their nodes.
 whole AS (
     SELECT n.scheduler, n.job_id, n.submitted_at, CAST(SUM(n.n_gpus) AS DOUBLE) AS n_gpus
-    FROM attempt_node_times AS n
+    -- The other attempts are left out before the ASOF join, which sorts what it joins.
+    FROM (
+        SELECT scheduler, job_id, submitted_at, node, n_gpus, started_at
+        FROM attempt_node_times
+        WHERE cluster = $cluster
+          AND job_id IN (SELECT u.job_id FROM step_usage AS u WHERE u.cluster = $cluster AND u.energy_j > 0)
+    ) AS n
     ASOF LEFT JOIN (FROM inventory WHERE cluster = $cluster) AS i ON n.node = i.node AND n.started_at >= i.started_at
-    WHERE n.cluster = $cluster
-      AND n.job_id IN (SELECT u.job_id FROM step_usage AS u WHERE u.cluster = $cluster AND u.energy_j > 0)
     GROUP BY ALL
     HAVING SUM(n.n_gpus) > 0 AND COALESCE(BOOL_AND(n.n_gpus IS NOT DISTINCT FROM i.gpus), false)
 ),
