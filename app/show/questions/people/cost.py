@@ -48,20 +48,7 @@ def cost(source: Reader, window: Window, question: Question) -> Answer:
     return Answer(
         f"What GPU-time cost, by {by}",
         rows,
-        {
-            "subject": (by, "text"),
-            "gpu_s": ("GPU-h", "gpu_h"),
-            "cost": (money, "number"),
-            "productive_cost": ("productive, at least", "number"),
-            "productive_cost_high": ("productive, at most", "number"),
-            "lost_cost": ("lost", "number"),
-            "idle_cost": ("idle or out of service", "number"),
-            "per_productive_gpu_h": ("per productive GPU-h", "number"),
-            "priced_gpu_s": ("priced GPU-h", "gpu_h"),
-            "energy_kwh": ("kWh", "number"),
-            "co2_kg": ("kg CO2e", "number"),
-            "energy_gpu_s": ("GPU-h of known power", "gpu_h"),
-        },
+        _columns(by, money, configured),
         headline=_headline(rows, money),
         ranked=("gpu_s", "cost", "productive_cost", "lost_cost", "energy_kwh", "co2_kg"),
         metrics=("cost", "energy", "emissions"),
@@ -73,6 +60,27 @@ def cost(source: Reader, window: Window, question: Question) -> Answer:
         details=_details(configured) if question.details else (),
         when_empty="No GPU-time is known in this window: is it within what `trackside status` covers?",
     )
+
+
+def _columns(by: str, money: str, configured: Cost) -> dict[str, tuple[str, str]]:
+    """Columns for people: money only where prices are configured, emissions only where the grid's factor is."""
+    costs = {
+        "cost": (money, "number"),
+        "productive_cost": ("productive, at least", "number"),
+        "productive_cost_high": ("productive, at most", "number"),
+        "lost_cost": ("lost", "number"),
+        "idle_cost": ("idle or out of service", "number"),
+        "per_productive_gpu_h": ("per productive GPU-h", "number"),
+        "priced_gpu_s": ("priced GPU-h", "gpu_h"),
+    }
+    return {
+        "subject": (by, "text"),
+        "gpu_s": ("GPU-h", "gpu_h"),
+        **(costs if configured.prices else {}),
+        "energy_kwh": ("kWh", "number"),
+        **({"co2_kg": ("kg CO2e", "number")} if configured.grid else {}),
+        "energy_gpu_s": ("GPU-h of known power", "gpu_h"),
+    }
 
 
 _PARTS: Final = {

@@ -109,6 +109,6 @@ def _headline(rows: pl.DataFrame, by: str) -> str:
     first = rows.row(0, named=True)
     productive = bounded(None, first["productive_share"], first["productive_share_high"])
     return (
-        f"{counted(rows.height, by)} held {gpu_hours(float(rows['gpu_s'].sum()))}; the most {first['subject']}: "
-        f"{percent(first['share'])} of all that was held, {productive} of its own productive."
+        f"{counted(rows.height, by)} held {gpu_hours(float(rows['gpu_s'].sum()))}; {first['subject']} held the "
+        f"most, {percent(first['share'])} of it, and {productive} of that was productive."
     )
