@@ -188,6 +188,8 @@ def test_stored_mfu_equals_computed(root: Path, question: dict[str, Any]) -> Non
     assert_frame_equal(read.rows, made.rows, check_exact=True)
     assert (read.notes, read.headline, read.columns) == (made.notes, made.headline, made.columns)
     assert ("steps" in part.queries, "steps" in read.queries) == (True, False)
+    brief = [] if read.brief is None else read.brief.rows.select("run_id", "measure", "convention").unique().rows()
+    assert len(brief) == (read.rows["run_id"].n_unique() if question == {"by": "run"} else 0)
 
 
 def test_hfu_needs_the_recomputed_share(shown: Shown) -> None:

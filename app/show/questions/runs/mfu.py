@@ -14,7 +14,7 @@ from app.results.mfu import (
     step_mfu_rows,
 )
 from app.results.mfu_totals import stored_runs, stored_totals, total_rows
-from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.answer import MOST_EXPLAINED, Answer, Brief, Question
 from app.show.mfu_parts import PARTS, by_part
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
@@ -101,18 +101,20 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
         mfu_wall=pl.col("value") * pl.col("step_share")
     )
     rows, notes = requested_runs(largest_first(with_wall), source, window, question.run)
+    columns = {
+        "run_id": ("run", "text"),
+        "measure": ("measure", "text"),
+        "dtype": ("peak of", "text"),
+        **_MFU_COLUMNS,
+        **_WALL_COLUMNS,
+        "note": ("note", "text"),
+    }
     return Answer(
         "MFU by run and FLOP convention",
         rows,
-        {
-            "run_id": ("run", "text"),
-            "measure": ("measure", "text"),
-            "dtype": ("peak of", "text"),
-            **_MFU_COLUMNS,
-            **_WALL_COLUMNS,
-            "note": ("note", "text"),
-        },
+        columns,
         headline=_largest(rows),
+        brief=_one_of_each_run(rows, columns) if question.run is None and question.convention is None else None,
         ranked=("measure", "convention", "value", "mfu_wall", "n", "ci_low", "ci_high"),
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums") if stored is None else ("stored_run_mfu", "stored_run_mfu_wall"),
@@ -125,6 +127,17 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
         parts={"metric": "measure", "subject": "run_id", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )
+
+
+def _one_of_each_run(rows: pl.DataFrame, columns: dict[str, tuple[str, str]]) -> Brief | None:
+    """The MFU of each run by the convention of the headline, one row for each data type of its peak."""
+    mfus = rows.filter(pl.col("measure") == "mfu")
+    if mfus.is_empty():
+        return None
+    named = {"run_id": columns["run_id"], "value": ("MFU", "ratio"), **_WALL_COLUMNS}
+    named |= {name: shown for name, shown in columns.items() if name not in {*named, "measure"}}
+    of_headline = mfus.filter(pl.col("convention") == mfus["convention"][0])
+    return Brief(of_headline, named, "also: HFU and the other conventions of each run (--wide)", on_pages=True)
 
 
 def largest_first(rows: pl.DataFrame) -> pl.DataFrame:
