@@ -49,9 +49,9 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         height = 90 + (8 + 16 * lines) * shown.height
         result = figures.blank(height, hovermode="closest", margin={"l": 130, "r": 20, "t": 8, "b": 44})
         values = [float(each) / scale for each in shown[value].to_list()]
-        ends = _ends(shown, values, low, high, scale)
+        error = ends(shown, values, low, high, scale)
         hover = f"%{{y}}: %{{x:,.4g}} {title}<extra></extra>"
-        result.add_bar(y=names, x=values, orientation="h", marker={"color": "#0072B2"}, error_x=ends, showlegend=False,
+        result.add_bar(y=names, x=values, orientation="h", marker={"color": "#0072B2"}, error_x=error, showlegend=False,
                        ids=shown[label].to_list(), hovertemplate=hover)  # fmt: skip
         result.update_xaxes(title={"text": title}, rangemode="tozero", showgrid=True)
         result.update_yaxes(type="category")
@@ -80,7 +80,8 @@ def _label(text: str) -> str:
     return "<br>".join(figures.safe(line) for line in textwrap.wrap(text, LINE)) or figures.safe(text)
 
 
-def _ends(rows: pl.DataFrame, values: list[float], low: str, high: str, scale: float) -> dict[str, object] | None:
+def ends(rows: pl.DataFrame, values: list[float], low: str, high: str, scale: float) -> dict[str, object] | None:
+    """Error bars of plotly from the columns `low` and `high`; an unknown end is at the value. None without columns."""
     if not {low, high} <= set(rows.columns):
         return None
     lows = [value if each is None else float(each) / scale for value, each in zip(values, rows[low], strict=True)]
@@ -115,7 +116,7 @@ def mttf_by_size(rows: pl.DataFrame, by: str) -> go.Figure | None:
     values = shown["mttf_d"].to_list()
     result.add_scatter(
         x=shown["size"].to_list(), y=values, mode="markers", marker={"size": 9, "color": "#0072B2"},
-        error_y=_ends(shown, values, "mttf_low_d", "mttf_high_d", 1.0), customdata=shown["n_failures"].to_list(),
+        error_y=ends(shown, values, "mttf_low_d", "mttf_high_d", 1.0), customdata=shown["n_failures"].to_list(),
         hovertemplate="%{x} GPUs: %{y:.3g} days, %{customdata} failures<extra></extra>", showlegend=False,
     )  # fmt: skip
     result.update_xaxes(type="category", title={"text": "GPUs of a job"})
