@@ -81,7 +81,7 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
         view.titled("Ended"): view.moment(row["ended_at"]) if row["ended_at"] else "not yet",
         "GPU-hours": headline_text.amount(ettr.get("allocated"), "gpu_h"),
         "ETTR": _ettr(ettr),
-        "Lost GPU-hours": _lost(page),
+        "Cost GPU-hours": _lost(page),
         "MFU": f"{formatting.measured(mfu['value'], 'ratio')} ({mfu['convention']})" if mfu else "cannot tell",
         "Median step": formatting.measured(None if steps is None else steps.median(), "s"),  # type: ignore[arg-type]  # polars types median() broadly
         "Steps": f"{page.steps.height:,}" if page.steps.height else "no run log",

@@ -177,7 +177,7 @@ def test_two_runs_are_compared(explorer: Explorer) -> None:
     assert first in output
     assert second in output
     assert "at least" in output
-    assert "Lost GPU-hours" in output
+    assert "Cost GPU-hours" in output
     assert "is no run and no job" in words(page(explorer, "/compare", f"?a={first}&b=nothing")[2])
 
 

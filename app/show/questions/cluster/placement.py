@@ -54,15 +54,15 @@ def _sums(source: Reader, window: Window, rows: pl.DataFrame, by: str) -> Answer
         {
             "subject": ("GPUs" if by == "size" else by, "text"),
             "n": ("attempts", "count"),
-            "share": ("at the least", "ratio"),
+            "share": ("on the fewest", "ratio"),
             "spanned": ("blocks spanned", "count"),
-            "least": ("least possible", "count"),
-            "least_empty": ("if all were free", "count"),
+            "least": ("fewest possible", "count"),
+            "least_empty": ("fewest if all were free", "count"),
             "excess": ("excess blocks", "count"),
             "gpu_s": ("GPU-h", "gpu_h"),
             "excess_gpu_s": ("GPU-h with excess", "gpu_h"),
-            "upper_spanned": ("upper level", "count"),
-            "upper_least": ("its least", "count"),
+            "upper_spanned": ("upper groups spanned", "count"),
+            "upper_least": ("fewest upper groups", "count"),
             "waited_s": ("waited, median", "seconds"),
             "n_known": ("of known place", "count"),
         },
@@ -70,7 +70,7 @@ def _sums(source: Reader, window: Window, rows: pl.DataFrame, by: str) -> Answer
         ranked=("n", "share", "spanned", "least", "least_empty", "gpu_s", "excess_gpu_s", "waited_s"),
         metrics=("least_placement_share",),
         queries=_QUERIES,
-        notes=_notes(rows, places(source, window)),
+        notes=(*((_SUMMED,) if rows["least"].count() else ()), *_notes(rows, places(source, window))),
         parameters=window.parameters,
         worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={
@@ -79,6 +79,9 @@ def _sums(source: Reader, window: Window, rows: pl.DataFrame, by: str) -> Answer
         },
         when_empty="No attempt on several nodes began in this window.",
     )  # fmt: skip
+
+
+_SUMMED: Final = "Blocks are summed over the attempts; an upper group is one level above."
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -101,7 +104,7 @@ def _notes(rows: pl.DataFrame, known_places: pl.DataFrame) -> tuple[str, ...]:
     unknown = int(rows["least"].null_count())
     assumed = int(rows["assumed"].fill_null(value=False).sum())
     return (
-        "Least possible: with the nodes of the partition that were in service and free at the start, and its own. "
+        "Fewest possible: with the nodes of the partition that were in service and free at the start, and its own. "
         "Reservations, CPUs and memory are ignored.",
         *((f"{counted(unknown, 'attempt')} with a node of unknown place: in no share.",) if unknown else ()),
         *(
@@ -121,14 +124,14 @@ def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
         "What goes with spanning more blocks",
         table if known else table.clear(),
         {
-            "says": ("of those on more blocks", "text"),
+            "says": ("attempts on more blocks, against fewer", "text"),
             "value": ("effect", "number"),
-            "low": ("low", "number"),
-            "high": ("high", "number"),
-            "detectable": ("could be seen from", "number"),
+            "low": ("95 % from", "number"),
+            "high": ("to", "number"),
+            "detectable": ("smallest detectable", "number"),
             "n": ("n", "count"),
             "n_other": ("compared with", "count"),
-            "reads": ("reads", "text"),
+            "reads": ("conclusion", "text"),
         },
         headline=_sentence(table) if known else "",
         ranked=("value", "low", "high", "reads", "detectable", "n"),
@@ -150,9 +153,9 @@ _COMPARED: Final = (
 )
 
 _TITLES: Final = {
-    "step_time": "step time (ratio)",
-    "failures": "failures per GPU-day (ratio)",
-    "waiting": "waited longer by (s)",
+    "step_time": "step time, ratio",
+    "failures": "failures per GPU-day, ratio",
+    "waiting": "longer wait in the queue, seconds",
 }
 
 

@@ -67,19 +67,19 @@ def _answer(rows: pl.DataFrame, dimension: str) -> Answer:
         summed,
         {
             "subject": (_HEADINGS[by], "text"),
-            "n": ("n", "count"),
+            "n": ("times", "count"),
             "n_open": ("still open", "count"),
             "n_slurm_wrong": ("Slurm wrong", "count"),
             "n_kubernetes_wrong": ("Kubernetes wrong", "count"),
             "median_s": ("median", "seconds"),
             "p90_s": ("p90", "seconds"),
-            "total_s": ("in all", "seconds"),
+            "total_s": ("total time", "seconds"),
             "gpu_s": ("GPU-h", "gpu_h"),
             "held_gpu_s": ("held GPU-h", "gpu_h"),
         },
         METRICS,
         QUERIES,
-        headline=_headline(rows, summed),
+        headline=_of_worst_node(summed) if by == "node" else _headline(rows, summed),
         ranked=("n", "n_open", "median_s", "p90_s", "gpu_s", "held_gpu_s"),
         notes=(
             "GPU-hours are of nodes while the two disagreed, held ones those of Slurm's jobs then: they overlap with "
@@ -100,6 +100,18 @@ def _headline(rows: pl.DataFrame, summed: pl.DataFrame) -> str:
     parts = [each for each in (wrong_sides, f"in {unknown:,} it is unknown" if unknown else "") if each]
     spent = gpu_hours(float(summed["gpu_s"].sum()))
     return f"Slurm and Kubernetes disagreed {rows.height:,} times, {spent}: {'; '.join(parts)}."
+
+
+def _of_worst_node(summed: pl.DataFrame) -> str:
+    """The node with most GPU-time in disagreement, which `agreement_summary` has first."""
+    if summed.is_empty():
+        return ""
+    first = summed.row(0, named=True)
+    times = "once" if first["n"] == 1 else f"{first['n']:,} times"
+    return (
+        f"{counted(summed.height, 'node')}; most GPU-time on {first['subject']}: {gpu_hours(float(first['gpu_s']))}, "
+        f"{times}{', still open' if first['n_open'] else ''}."
+    )
 
 
 def _lags(rows: pl.DataFrame) -> Answer:
