@@ -197,6 +197,15 @@ class Answer:
         return self.rows if self.worth_showing is None else self.rows.filter(self.worth_showing)
 
 
+def with_values(rows: pl.DataFrame, columns: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """The columns that have a value in some row; all of them where there are no rows.
+
+    >>> with_values(pl.DataFrame({"a": [1], "b": [None]}), {"a": ("a", "count"), "b": ("b", "count")})
+    {'a': ('a', 'count')}
+    """
+    return {name: shown for name, shown in columns.items() if rows.is_empty() or rows[name].count()}
+
+
 def noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
     """An answer with more notes beneath it."""
     return replace(answer, notes=(*answer.notes, *notes))
@@ -212,7 +221,7 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
     return replace(
         first,
         rows=_side_by_side([(cluster, each.rows) for cluster, each in pairs]),
-        columns=_with_cluster(first.columns),
+        columns=_with_cluster({name: shown for each in answers for name, shown in each.columns.items()}),
         notes=_notes_together(pairs),
         details=tuple(details for each in answers for details in each.details),
         headline="\n".join(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.results.placement.rows import effect_rows, places, span_rows, standing_rows, sums
-from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.answer import MOST_EXPLAINED, Answer, Question, with_values
 from app.show.registry import question
 from app.show.sentences import percent
 from ingest.counted import counted
@@ -51,21 +51,24 @@ def _sums(source: Reader, window: Window, rows: pl.DataFrame, by: str) -> Answer
     return Answer(
         f"Blocks that attempts on several nodes span, by {by}",
         ordered,
-        {
-            "subject": ("GPUs" if by == "size" else by, "text"),
-            "n": ("attempts", "count"),
-            "share": ("on the fewest", "ratio"),
-            "spanned": ("blocks spanned", "count"),
-            "least": ("fewest possible", "count"),
-            "least_empty": ("fewest if all were free", "count"),
-            "excess": ("excess blocks", "count"),
-            "gpu_s": ("GPU-h", "gpu_h"),
-            "excess_gpu_s": ("GPU-h with excess", "gpu_h"),
-            "upper_spanned": ("upper groups spanned", "count"),
-            "upper_least": ("fewest upper groups", "count"),
-            "waited_s": ("waited, median", "seconds"),
-            "n_known": ("of known place", "count"),
-        },
+        with_values(
+            ordered,
+            {
+                "subject": ("GPUs" if by == "size" else by, "text"),
+                "n": ("attempts", "count"),
+                "share": ("on the fewest", "ratio"),
+                "spanned": ("blocks spanned", "count"),
+                "least": ("fewest possible", "count"),
+                "least_empty": ("fewest if all were free", "count"),
+                "excess": ("excess blocks", "count"),
+                "gpu_s": ("GPU-h", "gpu_h"),
+                "excess_gpu_s": ("GPU-h with excess", "gpu_h"),
+                "upper_spanned": ("upper groups spanned", "count"),
+                "upper_least": ("fewest upper groups", "count"),
+                "waited_s": ("waited, median", "seconds"),
+                "n_known": ("of known place", "count"),
+            },
+        ),
         headline=_headline(rows),
         ranked=("n", "share", "spanned", "least", "least_empty", "gpu_s", "excess_gpu_s", "waited_s"),
         metrics=("least_placement_share",),
@@ -137,10 +140,7 @@ def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
         ranked=("value", "low", "high", "reads", "detectable", "n"),
         metrics=("spanning_effect",),
         queries=(*_QUERIES, "step_times_of_attempts", "interruptions"),
-        notes=(
-            _COMPARED,
-            *_notes(rows, places(source, window)),
-        ),
+        notes=(_COMPARED, *_notes(rows, places(source, window))) if known else (),
         parameters=window.parameters,
         parts={"metric": "metric", "subject": "what", "value": "value", "ci_low": "low", "ci_high": "high", "n": "n"},
         when_empty=_UNPLACED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.people.cost import cost_rows, grid_of, prices_of
-from app.show.answer import MOST_EXPLAINED, Answer, Details, Question
+from app.show.answer import MOST_EXPLAINED, Answer, Details, Question, with_values
 from app.show.registry import question
 from app.show.sentences import gpu_hours, percent
 from metrics.people import cost as metric
@@ -48,7 +48,7 @@ def cost(source: Reader, window: Window, question: Question) -> Answer:
     return Answer(
         f"What GPU-time cost, by {by}",
         rows,
-        _columns(by, money, configured),
+        with_values(rows, _columns(by, money, configured)),
         headline=_headline(rows, money),
         ranked=("gpu_s", "cost", "productive_cost", "lost_cost", "energy_kwh", "co2_kg"),
         metrics=("cost", "energy", "emissions"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.people.use import access_rows, coordinator_rows
-from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.answer import MOST_EXPLAINED, Answer, Question, with_values
 from app.show.names import renamed_notes, uid_notes
 from app.show.registry import question
 from app.show.sentences import lasted
@@ -61,23 +61,26 @@ def _by_user(rows: pl.DataFrame, window: Window, notes: tuple[str, ...]) -> Answ
         rows.with_columns(pl.lit("dormant_access").alias("metric"), unused_d=pl.col("unused_s") / DAY_S).sort(
             ~first, -pl.col("unused_s"), "user", "account", nulls_last=True
         ),
-        {
-            "user": ("user", "text"),
-            "account": ("account", "text"),
-            "state": ("state", "text"),
-            "admin_level": ("level", "text"),
-            "coordinates": ("coordinates", "text"),
-            "added_at": ("added", "time"),
-            "added_by": ("by", "text"),
-            "to_first_job_s": ("to first job", "seconds"),
-            "n_attempts": ("submitted so far", "count"),
-            "unused_d": ("unused, days", "number"),
-            "last_active_at": ("last active", "time"),
-            "removed_at": ("removed", "time"),
-            "removed_by": ("removed by", "text"),
-        },
+        with_values(
+            rows,
+            {
+                "user": ("user", "text"),
+                "account": ("account", "text"),
+                "state": ("state", "text"),
+                "admin_level": ("level", "text"),
+                "coordinates": ("coordinates", "text"),
+                "added_at": ("added", "time"),
+                "added_by": ("by", "text"),
+                "to_first_job_s": ("to first job", "seconds"),
+                "n_attempts": ("submitted so far", "count"),
+                "unused_s": ("unused", "seconds"),
+                "last_active_at": ("last active", "time"),
+                "removed_at": ("removed", "time"),
+                "removed_by": ("removed by", "text"),
+            },
+        ),
         headline=_headline(rows, window),
-        ranked=("account", "state", "added_at", "added_by", "to_first_job_s", "unused_d", "admin_level", "coordinates"),
+        ranked=("account", "state", "added_at", "added_by", "to_first_job_s", "unused_s", "admin_level", "coordinates"),
         metrics=("time_to_first_job", "dormant_access"),
         queries=_QUERIES,
         notes=notes,

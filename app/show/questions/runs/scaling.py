@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.steps.scaling import reference_results, scaling_runs, speeds_by_day, what_changed
-from app.show.answer import Answer, Question
+from app.show.answer import Answer, Question, with_values
 from app.show.registry import question
 from app.show.selection import requested_conventions
 from app.show.sentences import percent
@@ -101,7 +101,7 @@ _SIZE_COLUMNS: Final = {
 
 def _present(rows: pl.DataFrame, columns: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """The columns that have a value in some row; of one recipe the GPUs come first."""
-    known = {name: shown for name, shown in columns.items() if rows.is_empty() or rows[name].null_count() < rows.height}
+    known = with_values(rows, columns)
     first = ("n_gpus",) if rows["recipe"].n_unique() == 1 else ("recipe",)
     return {name: known[name] for name in (*first, *known)}
 
