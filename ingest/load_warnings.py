@@ -60,6 +60,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "ran_without_node": (
         "{count:row|rows} ran for some time but without a node, or without a Start: no GPUs are held here"
     ),
+    "rows_of_one_submit": (
+        "{count:job has|jobs have} rows with the same Submit and different Starts: without DBIndex they count as one "
+        "attempt, the last. Export DBIndex, and Submit in seconds"
+    ),
     "earlier_ends": (
         "{count:job ends|jobs end} earlier here than in earlier loads; the latest End counts, independent of the order "
         "of loads. Was accounting corrected (sacctmgr)? Then load all of it into a new warehouse"

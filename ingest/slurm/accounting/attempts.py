@@ -375,6 +375,7 @@ def _warnings(columns: DumpColumns, good: pl.DataFrame) -> list[LoadWarning]:
         *_counted(good, "parts", "gpu_parts"),
         *_counted(good, "zombie", "running_for_long"),
         *_counted(good, "nowhere", "ran_without_node"),
+        *_several_of_one_second(good),
         *no_gpus(_most_gpus(good)),
     ]
 
@@ -382,6 +383,17 @@ def _warnings(columns: DumpColumns, good: pl.DataFrame) -> list[LoadWarning]:
 def _counted(good: pl.DataFrame, column: str, code: str) -> list[LoadWarning]:
     count = int(good[column].sum())
     return [LoadWarning(code, count)] if count else []
+
+
+def _several_of_one_second(good: pl.DataFrame) -> list[LoadWarning]:
+    """Jobs with rows that ended, of one Submit and with several Starts: without DBIndex they are merged into one."""
+    ended = good.filter(
+        pl.col("db_index").is_null() & pl.col("started_at").is_not_null() & pl.col("ended_at").is_not_null()
+    )
+    key = ["cluster", "job_id", "submitted_at"]
+    alike = ended.filter(ended.select(key).is_duplicated())
+    count = alike.group_by(key).agg(pl.col("started_at").n_unique()).filter(pl.col("started_at") > 1).height
+    return [LoadWarning("rows_of_one_submit", count)] if count else []
 
 
 def _most_gpus(good: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ def test_time_of_an_attempt_without_account_is_not_idle(warehouse: Path, reader:
     """cid's job held a GPU for three hours; of 48 GPU-hours the others held 16 and 1."""
     answer = QUESTIONS[what](reader, WINDOW, Question(by="account", config=warehouse / "trackside.toml"))
     name = {"cost": "gpu_s", "lost": "gpu_seconds", "goodput": "denominator"}[what]
-    held: Counter[str] = Counter()
+    held: defaultdict[str, float] = defaultdict(float)
     for row in answer.rows.iter_rows(named=True):
         held[row["subject"]] += float(row[name]) / HOUR
     idle = {} if what == "goodput" else {"(no attempt)": 28}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.ingest.kubernetes.test_attempts import derived, shown
@@ -60,7 +62,11 @@ def test_pod_made_long_after_a_failed_one_takes_no_place() -> None:
     assert [(start, end) for _, start, end in shown(attempts)] == [(moment(0.5), moment(90))]
 
 
-QUEUES = [{"completions": 6, "parallelism": 2}, {"parallelism": 2}, {"completions": 3, "completionMode": "Indexed"}]
+QUEUES: list[dict[str, Any]] = [
+    {"completions": 6, "parallelism": 2},
+    {"parallelism": 2},
+    {"completions": 3, "completionMode": "Indexed"},
+]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ QUEUES = [{"completions": 6, "parallelism": 2}, {"parallelism": 2}, {"completion
     ],
 )
 def test_pods_of_a_work_queue_fail_alone(
-    spec: dict[str, object], queue: str | None, expected: list[tuple[str, float, float, int]]
+    spec: dict[str, Any], queue: str | None, expected: list[tuple[str, float, float, int]]
 ) -> None:
     """A pod of one GPU that fails after 19.5 minutes ends no attempt of the other one."""
     job = workload("Job", "q", **spec)

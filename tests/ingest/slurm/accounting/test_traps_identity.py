@@ -286,3 +286,14 @@ def test_end_sent_again_after_a_restart_keeps_the_canceller() -> None:
     for rows in ([first, again], [again, first]):
         [got] = parse(text(*rows)).frames["attempts"].to_dicts()
         assert (got["state"], got["cancelled_by"], got["exit_signal"]) == ("CANCELLED", "2001", 15)
+
+
+@pytest.mark.parametrize(("index", "n", "warnings"), [("", 1, 1), ("DBIndex", 2, 0)])
+def test_rows_of_one_submit_are_reported_without_dbindex(index: str, n: int, warnings: int) -> None:
+    """A Submit cut to minutes: the job failed after 10 s and started again 12 s later; the first 10 s are lost."""
+    first = {"Start": str(START), "End": str(START + 10), "ElapsedRaw": "10", "State": "NODE_FAIL"}
+    again = {"Start": str(START + 22), "End": str(END), "ElapsedRaw": str(END - START - 22)}
+    rows = [{**row, "DBIndex": str(number) if index else ""} for number, row in enumerate((first, again), 70)]
+    parsed = parse(text(*rows, rows[1]))
+    assert parsed.frames["attempts"].height == n
+    assert [warning.count for warning in parsed.warnings if warning.code == "rows_of_one_submit"] == [1] * warnings
