@@ -274,7 +274,7 @@ def test_shared_node_gives_only_what_must_be_so() -> None:
     assert seen(shared, node(2), 4) == {("1", "stalled", "idle_gpus"): 30}
 
 
-def test_part_of_a_node_is_productive_if_all_held_gpus_are_active() -> None:
+def test_part_of_a_node_is_productive_if_all_held_gpus_are() -> None:
     def node(active: int, begin: float = 0, end: float = 30) -> pl.DataFrame:
         return samples(*(("n1", g, begin, end, 1.0 if g < active else 0.0) for g in range(4)))
 
