@@ -334,10 +334,11 @@ def _within_attempt(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
 def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
 
-    An attempt is productive for certain while all GPUs of the node are active, or as many as all attempts on it hold
-    (of fewer an idle one may be its own); of an hour's shares, for at least 1 - the sum of what each lacks. With
-    `active` of them active and h held, at least h - active of the held ones are idle. Only nodes all of whose GPUs have
-    samples are evidence; and active samples across the attempt's own beginning or end may be the neighbours' there.
+    An attempt is productive for certain while all GPUs of the node are active, or (if it has no other node) as many as
+    all attempts on it hold: of fewer an idle one may be its own. Of an hour's shares it is for at least 1 - the sum of
+    what each lacks. With `active` of them active and h held, at least h - active of the held ones are idle. Only nodes
+    all of whose GPUs have samples are evidence; and active samples across the attempt's own beginning or end may be the
+    neighbours' there.
     """
     parts = held.filter(~pl.col("whole"))
     nodes = parts.select("cluster", "node").unique().sort("cluster", "node").with_row_index("place")
@@ -356,9 +357,9 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFra
         ]
     ).rename({"lane": "place"})
     holders = _in_hours(
-        parts.join(nodes, on=["cluster", "node"]).select(
-            "place", "holder", "begun", "over", "started", "ended", "milli_gpus", "capacity"
-        )
+        _with_one_node(parts, present)
+        .join(nodes, on=["cluster", "node"])
+        .select("place", "holder", "begun", "over", "started", "ended", "milli_gpus", "capacity", "one_node")
     )
     own = (
         overlaps(holders, _in_hours(states), on=["place", "hour"])
@@ -397,6 +398,13 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFra
     return pl.concat([merge_equal(each.sort("lane", "started")) for each in every])
 
 
+def _with_one_node(parts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
+    """Whether the attempt is on this node only: else it may wait for GPUs of another one (`one_node`)."""
+    key = list(frames.ATTEMPT_KEY)
+    their = present.join(parts.select(key).unique(), on=key, how="semi")
+    return parts.join(their.group_by(key).agg((pl.col("node").n_unique() == 1).alias("one_node")), on=key)
+
+
 def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
     """Times in which the same attempts hold GPUs of a node, and how many: `place`, `hour`, `started`, `ended`, `all`.
 
@@ -418,12 +426,12 @@ def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl
 
 
 def _all_held_busy(own: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
-    """Attempts on nodes of which as many GPUs are active as are held: those are the active ones, and none is idle."""
+    """Attempts on one node, of which as many GPUs are active as are held: those are the active ones."""
     from_, until = pl.max_horizontal("started", "own_from"), pl.min_horizontal("ended", "own_until")
     as_many = (pl.col("active") == pl.col("all")) & (pl.col("active") < pl.col("capacity"))
     return (
         overlaps(own, turns, on=["place", "hour"])
-        .filter(as_many, pl.col("fractional") == 0, from_ < until)
+        .filter("one_node", as_many, pl.col("fractional") == 0, from_ < until)
         .select(
             pl.col("holder").alias("lane"),
             from_.alias("started"),

@@ -293,6 +293,8 @@ def test_part_of_a_node_is_productive_if_all_held_gpus_are() -> None:
     }  # fmt: skip
     unknown = pl.concat([alone, held(("2", "n1", 0, 30, 1)).with_columns(milli_gpus=pl.lit(None, pl.Int64))])
     assert seen(unknown, node(2), 4) == {}
+    # A part of another node may hold the attempt up there.
+    assert seen(held(("1", "n1", 0, 30, 2), ("1", "n2", 0, 30, 2)), node(2), 4) == {}
 
 
 def test_shared_node_with_an_unwatched_gpu_is_no_evidence() -> None:
