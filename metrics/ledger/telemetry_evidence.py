@@ -334,10 +334,10 @@ def _within_attempt(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
 def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
 
-    An attempt is productive for certain while all GPUs of the node are active, or (if it has no other node) as many as
-    all attempts on it hold: of fewer an idle one may be its own. Of an hour's shares it is for at least 1 - the sum of
-    what each lacks. With `active` of them active and h held, at least h - active of the held ones are idle. Only nodes
-    all of whose GPUs have samples are evidence; and active samples across the attempt's own beginning or end may be the
+    An attempt is productive for certain while all GPUs of each of its nodes are active, or as many as all attempts on
+    the node hold: of fewer an idle one may be its own. Of an hour's shares it is for at least 1 - the sum of what each
+    lacks. With `active` of them active and h held, at least h - active of the held ones are idle. Only nodes all of
+    whose GPUs have samples are evidence; and active samples across the attempt's own beginning or end may be the
     neighbours' there.
     """
     parts = held.filter(~pl.col("whole"))
@@ -357,9 +357,9 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFra
         ]
     ).rename({"lane": "place"})
     holders = _in_hours(
-        _with_one_node(parts, present)
-        .join(nodes, on=["cluster", "node"])
-        .select("place", "holder", "begun", "over", "started", "ended", "milli_gpus", "capacity", "one_node")
+        parts.join(nodes, on=["cluster", "node"]).select(
+            "place", "holder", "begun", "over", "started", "ended", "milli_gpus", "capacity"
+        )
     )
     own = (
         overlaps(holders, _in_hours(states), on=["place", "hour"])
@@ -394,15 +394,22 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFra
         pl.col("idle").alias("milli_gpus"),
         _NO_WEIGHT,
     )
-    every = (busy, _all_held_busy(own, _turns(present, nodes, here)), idle)
+    busy = pl.concat([busy, _all_held_busy(own, _turns(present, nodes, here))])
+    every = (_busy_everywhere(busy, parts, present), idle)
     return pl.concat([merge_equal(each.sort("lane", "started")) for each in every])
 
 
-def _with_one_node(parts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
-    """Whether the attempt is on this node only: else it may wait for GPUs of another one (`one_node`)."""
+def _busy_everywhere(busy: pl.DataFrame, parts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
+    """Productive time of attempts on several nodes, as far as they are so on all of them: an idle GPU holds them up."""
     key = list(frames.ATTEMPT_KEY)
     their = present.join(parts.select(key).unique(), on=key, how="semi")
-    return parts.join(their.group_by(key).agg((pl.col("node").n_unique() == 1).alias("one_node")), on=key)
+    nodes = their.group_by(key).agg(pl.col("node").n_unique().alias("nodes")).filter(pl.col("nodes") > 1)
+    several = nodes.sort(key).with_row_index("attempt").join(parts.select(*key, lane="holder"), on=key)
+    some = busy.join(several.select("lane", "attempt", "nodes"), on="lane").filter(pl.col("weight") == SURE)
+    busy_nodes = some.select("started", "ended", pl.col("attempt").alias("lane"), pl.lit(1).alias("n"))
+    together = sweep([busy_nodes]).rename({"lane": "attempt"})
+    kept = overlaps(some, together, on=["attempt"]).filter(pl.col("n") == pl.col("nodes"))
+    return pl.concat([busy.join(several, on="lane", how="anti"), kept.select(busy.columns)])
 
 
 def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
@@ -426,12 +433,12 @@ def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl
 
 
 def _all_held_busy(own: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
-    """Attempts on one node, of which as many GPUs are active as are held: those are the active ones."""
+    """Attempts on nodes of which as many GPUs are active as are held: those are the active ones, and none is idle."""
     from_, until = pl.max_horizontal("started", "own_from"), pl.min_horizontal("ended", "own_until")
     as_many = (pl.col("active") == pl.col("all")) & (pl.col("active") < pl.col("capacity"))
     return (
         overlaps(own, turns, on=["place", "hour"])
-        .filter("one_node", as_many, pl.col("fractional") == 0, from_ < until)
+        .filter(as_many, pl.col("fractional") == 0, from_ < until)
         .select(
             pl.col("holder").alias("lane"),
             from_.alias("started"),

@@ -293,8 +293,20 @@ def test_part_of_a_node_is_productive_if_all_held_gpus_are() -> None:
     }  # fmt: skip
     unknown = pl.concat([alone, held(("2", "n1", 0, 30, 1)).with_columns(milli_gpus=pl.lit(None, pl.Int64))])
     assert seen(unknown, node(2), 4) == {}
-    # A part of another node may hold the attempt up there.
-    assert seen(held(("1", "n1", 0, 30, 2), ("1", "n2", 0, 30, 2)), node(2), 4) == {}
+
+
+@pytest.mark.parametrize("held_too", [1, 0])
+def test_parts_of_several_nodes_are_productive_together(held_too: int) -> None:
+    """On the second node no GPU is active after ten minutes: the attempt waits, as with whole nodes (`lockstep`)."""
+
+    def node(name: str, active: int, begin: float, end: float) -> list[tuple[str, int, float, float, float]]:
+        return [(name, g, begin, end, 1.0 if g < active else 0.0) for g in range(4)]
+
+    two = held(*(("1", name, 0, 30, 3) for name in ("n1", "n2")), *(("2", "n1", 0, 30, 1) for _ in range(held_too)))
+    first = node("n1", 3 + held_too, 0, 30)
+    activity = samples(*first, *node("n2", 3, 0, 10), *node("n2", 0, 10, 30))
+    alone = {("2", "productive", None): 30} if held_too else {}
+    assert seen(two, activity, 4) == {("1", "productive", None): 60, ("1", "stalled", "idle_gpus"): 60, **alone}
 
 
 def test_shared_node_with_an_unwatched_gpu_is_no_evidence() -> None:
