@@ -38,7 +38,7 @@ def test_garbled_number_at_the_end_is_no_step_yet(n_behind: int) -> None:
     assert log.frames["run_sessions"].height == 1
 
 
-def test_step_far_ahead_at_the_end_counts_where_its_time_is_as_far() -> None:
+def test_step_far_ahead_at_the_end_counts_if_its_time_is_too() -> None:
     lines = [megatron.line(n, f"08:00:{2 * n:02d}") for n in (1, 2, 3)]
     assert [step for step, _, _ in steps(read("".join([*lines, megatron.line(40, "08:01:20")])))][-1] == 40
 

@@ -54,7 +54,7 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_log_loaded_behind_a_garbled_line_is_the_log_loaded_once(tmp_path: Path) -> None:
+def test_a_log_loaded_behind_a_garbled_line_is_read_whole_later(tmp_path: Path) -> None:
     """Where that is its last line, the one before it, and where the number turns out to be right."""
     lines, log = [*LINES[:8], LINES[8].replace(" 9/", " 9009/"), *LINES[9:12]], tmp_path / "train.log"
     for size in (9, 10, 12):

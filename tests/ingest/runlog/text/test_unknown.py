@@ -129,7 +129,7 @@ def test_no_entry_is_made_of_a_line_without_a_step() -> None:
     assert "batch" in (suggestion("batch 'x' 3 batch\t7") or "")
 
 
-def test_the_entry_for_a_bar_of_steps_reads_their_number_not_its_percentage() -> None:
+def test_the_entry_for_a_bar_of_steps_reads_its_number() -> None:
     bars = "".join(f"\rSteps: {2 * n:3d}%|#  | {n}/50 [00:0{2 * n}<01:38,  0.50it/s, step_loss=2.5]" for n in (1, 2, 3))
     message = unknown(bars)
     assert "counts the batches" not in message
