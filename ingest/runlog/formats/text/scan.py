@@ -449,7 +449,7 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
 
 
 def _with_stamps(lines: pl.DataFrame, *, us_dates: bool, may_be_bar: bool) -> pl.DataFrame:
-    """Lines with the columns of their stamps and their writer; those without a clock behind the others."""
+    """Lines with the columns of their stamps and their writer, in their order."""
     if not us_dates and not may_be_bar and (dated := _all_dated(lines)) is not None:
         return moments(_with_own_stamps(dated))
     has_clock = lines["text"].str.contains(_HAS_CLOCK)
@@ -461,7 +461,7 @@ def _with_stamps(lines: pl.DataFrame, *, us_dates: bool, may_be_bar: bool) -> pl
         for part in (_with_own_stamps(stamped(lines.filter(has_clock))), _unstamped(lines.filter(~has_clock)))
         if part.height
     ]
-    return pl.concat(parts, how="diagonal")
+    return parts[0] if len(parts) == 1 else pl.concat(parts, how="diagonal").sort("line", "part", maintain_order=True)
 
 
 def _with_numbers(lines: pl.DataFrame, patterns: Mapping[str, str]) -> pl.DataFrame:

@@ -121,6 +121,13 @@ def test_offset_of_hours_alone_is_one_but_no_part_of_a_name() -> None:
     assert steps(read(log("%Y-%m-%d %H:%M:%S-05-node3 ")))[0] == (1, 28_800, 4.0)
 
 
+def test_lines_with_and_without_a_time_keep_their_order() -> None:
+    first, *others = log("%Y-%m-%d %H:%M:%S ").splitlines(keepends=True)
+    mixed = [line if n % 2 else line[20:] for n, line in enumerate(others)]
+    plain = [step for step, _, _ in steps(read("".join([first, *others])))]
+    assert [step for step, _, _ in steps(read("".join([first, *mixed])))] == plain
+
+
 def test_name_of_a_zone_is_named_where_the_zone_is_lacking() -> None:
     text = log("%Y-%m-%d %H:%M:%S CEST ")
     with pytest.raises(TimeZoneError, match="CEST is no zone: several have the same name"):
