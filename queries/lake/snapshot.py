@@ -84,7 +84,8 @@ def cache_of(identity: str, origin: str = "") -> Path:
     Copies of another Trackside are in another one: they may have other tables and views.
     """
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    made_by = hashlib.sha256(f"{_FORM} {upgrade.views_digest(sql_files.views())}".encode()).hexdigest()
+    of_this = f"{_FORM} {upgrade.views_digest(sql_files.views())} {origins.schema()}"
+    made_by = hashlib.sha256(of_this.encode()).hexdigest()
     return Path(home, "trackside", "lakes", f"{identity}{'-' if origin else ''}{origin[:8]}", made_by[:12])
 
 
@@ -109,8 +110,14 @@ def _prepared(address: Address, cluster: str | None) -> Path:
         return root
     with catalogues.attached(address, read_only=True) as lake:
         with lake.one_view():
-            content = _content(lake, cluster)
-        root = cache_of(lake.identity(), "" if cluster is None else next(iter(content.facts)))
+            identity, snapshot, entries = lake.identity(), lake.snapshot(), lake.entries()
+        root = cache_of(identity)
+        if cluster is None and directory.pointed(root) == _copy_of(root, snapshot, entries):
+            _make_private(root.parents[1])
+            _seen[address] = time.monotonic(), root
+            return root  # its facts, of which each origin has a file, were read when it was made
+        content = _content(lake, snapshot, entries, cluster)
+        root = root if cluster is None else cache_of(identity, next(iter(content.facts)))
     with disk_errors(root):
         _make_private(root.parents[1])  # it has rows of all clusters
         (root / "published").mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -144,9 +151,8 @@ class Content:
         return next(iter(self.facts.values())) if len(self.facts) == 1 else None
 
     def path(self, root: Path) -> Path:
-        """Its published copy: a catalogue restored from a backup gives a number to another snapshot again."""
-        digits = int(_digest(self.entries), 16) % 10**10
-        return root / "published" / f"{self.snapshot:08d}{digits:010d}.duckdb"
+        """Its published copy."""
+        return _copy_of(root, self.snapshot, self.entries)
 
     @functools.cached_property
     def by_table(self) -> Mapping[str, Sequence[CatalogueFile]]:
@@ -171,9 +177,13 @@ def _digest(entries: Iterable[CatalogueFile]) -> str:
     return hashlib.sha256("\n".join(sorted(entry.name for entry in entries)).encode()).hexdigest()
 
 
-def _content(lake: Catalogue, cluster: str | None) -> Content:
-    snapshot = lake.snapshot()
-    entries = lake.entries()
+def _copy_of(root: Path, snapshot: int, entries: Iterable[CatalogueFile]) -> Path:
+    """The published copy of a snapshot: a catalogue restored from a backup gives its number to another one again."""
+    digits = int(_digest(entries), 16) % 10**10
+    return root / "published" / f"{snapshot:08d}{digits:010d}.duckdb"
+
+
+def _content(lake: Catalogue, snapshot: int, entries: Sequence[CatalogueFile], cluster: str | None) -> Content:
     facts = origins.facts(lake, entries)
     clusters = sorted({entry.cluster for entry in entries if entry.cluster})
     if cluster is not None:
