@@ -31,7 +31,7 @@ from tests.queries.lake.support import (
 from tests.support.warehouses import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MOMENTS = 10 if os.environ.get("TRACKSIDE_TEST_KILLS") == "all" else 2
@@ -93,7 +93,11 @@ def test_a_bucket_that_refuses_or_is_silent_names_what_to_set(
     """Whoever reads and whoever copies into it: neither is helped by running it again."""
     into_lake(source, lake, f"s3://{BUCKET}/{tmp_path.name}")
     change(source, 0)
-    uses = ((1, lambda: samples(lake)), (1, lambda: into_lake(source, lake)), (6, lambda: into_lake(source, lake)))
+    uses: list[tuple[int, Callable[[], object]]] = [
+        (1, lambda: samples(lake)),
+        (1, lambda: into_lake(source, lake)),
+        (6, lambda: into_lake(source, lake)),
+    ]
     for fault, (request, use) in itertools.product(REFUSALS, uses):
         faulty.at(request, fault, lasting=True)
         with pytest.raises(WarehouseError, match=r"40[03](?s:.*)AWS_ACCESS_KEY_ID") as refused:
