@@ -67,7 +67,11 @@ def nothing_yet(error: Exception, options: str) -> Component:
                 f"Loaded clusters: {', '.join(situation.clusters)}. One command computes the ledger and the numbers:"
             ),
             code("trackside compute"),
-            html.P("This page shows them as soon as they exist.", className="small"),
+            html.P(
+                "This page shows them as soon as they exist. Kubernetes is observed from one reading to the next, so "
+                "without Slurm's accounting it is read twice first.",
+                className="small",
+            ),
         )
     return components.message(
         "There are no data yet",

@@ -16,6 +16,7 @@ from app.results.serving.cache import AnswerCache
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
+from tests.support.kubernetes.objects import as_list, pod
 from tests.support.warehouses import NOW
 
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ def test_compute_that_computes_nothing_fails(tmp_path: Path, capsys: pytest.Capt
     status, _, err = run(capsys, tmp_path / "w", "compute")
     assert status == 47
     assert "nothing was computed: no accounting is loaded" in err
+    (tmp_path / "pods.json").write_bytes(as_list(pod("work", node=None)))
+    assert run(capsys, tmp_path / "w", "ingest", "kubernetes", str(tmp_path / "pods.json"), "--cluster", "c")[0] == 0
+    status, _, err = run(capsys, tmp_path / "w", "compute")
+    assert (status, "Read it again: trackside ingest kubernetes" in err) == (47, True)
 
 
 def test_compute_of_a_period_without_data_keeps_the_results(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
                 verdicts=claims.verdicts,
                 progress=report,
             )
+        loaded = bool(done.clusters or writer.query("any_attempts")["any"].item())
     if not options.quiet:
         for window, days in zip(done.clusters, done.days, strict=True):
             console.echo(
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             )
         for cluster in done.empty:
             console.echo(
-                f"{cluster}: no accounting is loaded, or none of this period, so there is nothing to compute",
+                f"{cluster}: no time of its accounting is loaded, so there is nothing to compute",
                 error=True,
             )
         for result in done.warnings:
@@ -85,7 +86,18 @@ def run(options: argparse.Namespace) -> int:
     if claims_error is not None:
         console.echo(f"warning: the numbers are computed, but no verdict is stored: {claims_error}", error=True)
     if not done.clusters:
-        raise NothingToComputeError("nothing was computed: no accounting is loaded. First: trackside ingest slurm")
+        raise NothingToComputeError(f"nothing was computed: {_why(loaded=loaded)}")
     if not options.quiet:
         console.echo("Next: trackside show goodput", error=True)
     return 0
+
+
+def _why(*, loaded: bool) -> str:
+    """Why no cluster has time to compute, and what to do."""
+    if not loaded:
+        return "no accounting is loaded. First: trackside ingest slurm"
+    return (
+        "what is loaded covers no time yet.\n"
+        "Kubernetes is observed from one reading to the next. Read it again: trackside ingest kubernetes, or run "
+        "trackside serve"
+    )
