@@ -16,7 +16,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "interruptions": ("cause", "cost_gpu_s", "node", "n", "run_id", "ended_at"),
     "lifecycle": ("node", "subject", "failed_at", "cause", "out_s", "lost_gpu_s"),
     "lost": ("subject", "cost", "mostly", "category", "gpu_hours", "cause"),
-    "mfu": ("run_id", "value", "convention", "measure"),
+    "mfu": ("run_id", "value", "mfu_wall", "convention", "measure"),
     "mttf": (
         "reference", "size", "rate_ratio", "mttf_d", "mttf_low_d", "mttf_high_d", "survival_24h", "ci_low", "ci_high",
         "counted",
@@ -25,7 +25,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "onboarding": ("user", "state", "added_at"),
     "restarts": ("stage", "median_s", "p90_s", "cause"),
     "runs": ("run_id", "state", "allocated", "ettr_low"),
-    "scaling": ("recipe", "n_gpus", "weak", "mfu"),
+    "scaling": ("recipe", "n_gpus", "tokens_per_gpu_s", "mfu"),
     "stalls": ("run_id", "lost_gpu_s", "began_at", "seconds"),
     "stragglers": ("run_id", "cause", "lost_gpu_s", "nodes", "node", "slow", "ratio"),
 }  # fmt: skip

@@ -37,11 +37,13 @@ HEIGHT = "return Math.ceil(document.querySelector('#main').getBoundingClientRect
 
 
 def addresses(warehouse: Path) -> dict[str, str]:
-    """What the pages of one thing are about: path -> parameters."""
+    """What the pages of one thing are about: path -> parameters; none without a computed run."""
     with open_reader(warehouse) as reader:
         runs = reader.table("runs").sort("n_attempts", "run_id", descending=True)
         nodes = reader.table("interruptions")["node"].drop_nulls().value_counts(sort=True)["node"]
-    first, second = runs["run_id"][0], runs["run_id"][1]
+    if runs.is_empty():
+        return {}
+    first, second = runs["run_id"][0], runs["run_id"][-1 if runs.height < 2 else 1]
     return {
         "/run": f"id={first}",
         "/node": f"node={nodes[0]}" if len(nodes) else "node=n1",

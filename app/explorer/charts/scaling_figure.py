@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _NEEDED: Final = {"recipe", "n_gpus", "batch", "n", "tokens_per_gpu_s", "ci_low", "ci_high"}
 
+_SPEEDS: Final = [step * 10**power for power in range(8) for step in (1, 2, 5)]
+"""Where the axis of speeds has ticks: plotly shows those within its range."""
+
 
 def speed_by_size(rows: pl.DataFrame, by: str) -> go.Figure | None:
     """Tokens per second of a GPU by number of GPUs, with 95 % intervals: level where scaling costs nothing.
@@ -37,7 +40,13 @@ def speed_by_size(rows: pl.DataFrame, by: str) -> go.Figure | None:
         made.add_scatter(**_points(known.filter(pl.col("recipe") == recipe).sort("n_gpus", "batch"), colour, mark))
     gpus = known.filter(pl.col("recipe").is_in(recipes))["n_gpus"].unique().sort().to_list()
     made.update_xaxes(type="log", title={"text": "GPUs"}, tickvals=gpus, ticktext=[f"{each:,.0f}" for each in gpus])
-    made.update_yaxes(type="log", title={"text": "tokens/s per GPU"}, showgrid=True, nticks=8)
+    made.update_yaxes(
+        type="log",
+        title={"text": "tokens/s per GPU"},
+        showgrid=True,
+        tickvals=_SPEEDS,
+        ticktext=[f"{each:,}" for each in _SPEEDS],
+    )
     return made
 
 
@@ -63,7 +72,7 @@ def _points(sizes: pl.DataFrame, colour: str, mark: str) -> dict[str, Any]:
         "name": figures.safe(sizes["recipe"].item(0)),
         "mode": "markers",
         "marker": {"color": colour, "symbol": mark, "size": 8},
-        "error_y": ends(sizes, speeds, "ci_low", "ci_high", 1.0),
+        "error_y": {**(ends(sizes, speeds, "ci_low", "ci_high", 1.0) or {}), "color": colour, "thickness": 1},
         "customdata": sizes.select("batch", "n").rows(),
         "hovertemplate": "%{x:,} GPUs, batch %{customdata[0]:,}: %{y:,.0f} tokens/s per GPU, "
         "%{customdata[1]:,} runs<extra></extra>",
