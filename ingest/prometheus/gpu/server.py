@@ -2,10 +2,12 @@
 
 Raw readings come by remote read from servers that have it, and are averaged here: that is faster than an answer in
 JSON even where that has fewer numbers, and DCGM's blank values are left out of an average as in a file.
-Elsewhere, and for long intervals, averages are computed by the server, one query per metric and segment of time; there
-a blank reading makes its interval's average implausible, and the interval is left out. Timestamps are milliseconds, and
-servers differ in whether a window contains its left end; the server is probed for it (`PrometheusServer.window`), so
-that every reading counts exactly once. An interval without a reading has no point, so a gap stays a gap.
+Elsewhere, and for long intervals, averages of gauges are computed by the server, one query per metric and segment of
+time; there a blank reading makes its interval's average implausible, and the interval is left out. Counters are then
+computed by the server for long intervals only: a `rate` needs two readings in one interval. Timestamps are
+milliseconds, and servers differ in whether a window contains its left end; the server is probed for it
+(`PrometheusServer.window`), so that every reading counts exactly once. An interval without a reading has no point, so a
+gap stays a gap.
 """
 
 from __future__ import annotations
@@ -93,15 +95,14 @@ class _SegmentReading:
     def averages(self) -> list[Means]:
         """Means, at the ends of the intervals that they cover."""
         names = [name for name in self.spec.mapping.of_gpus if name in self.names]
-        readings = self._means_of_raw(names) if names and self.spec.interval_s <= RAW_UP_TO_S else None
-        return list(self._means_of_server(names)) if readings is None else readings
-
-    def _means_of_raw(self, names: Sequence[str]) -> list[Means] | None:
-        """Averages of raw readings; None where the server has no transport for them."""
+        if self.spec.interval_s > RAW_UP_TO_S:
+            return list(self._means_of_server(names))
         counters = [name for name in names if self.spec.mapping.of_gpus[name].counter]
-        of_gauges = self._from_raw([name for name in names if name not in counters], self.since, self._of_gauges)
-        of_counters = self._of_counters(counters)
-        return None if of_gauges is None or of_counters is None else of_gauges + of_counters
+        gauges = [name for name in names if name not in counters]
+        of_gauges = self._from_raw(gauges, self.since, self._of_gauges)
+        if of_gauges is None:
+            of_gauges = list(self._means_of_server(gauges))
+        return of_gauges + self._of_counters(counters)
 
     def _from_raw(
         self, names: Sequence[str], since: datetime, each: Callable[[Samples], Answer]
@@ -109,22 +110,30 @@ class _SegmentReading:
         """Results of `each` for the batches of raw readings after `since`."""
         if not names:
             return []
-        selector = self.spec.series("", f'__name__=~"{"|".join(names)}"')
-        return self.server.samples(selector, first=since + self.step, last=self.until, step=self.step, each=each)
+        return self.server.samples(
+            self._selector(names), first=since + self.step, last=self.until, step=self.step, each=each
+        )
+
+    def _selector(self, names: Sequence[str]) -> str:
+        return self.spec.series("", f'__name__=~"{"|".join(names)}"')
 
     def _of_gauges(self, samples: Samples) -> Means:
         return self._averaged(cell_means(samples, self.spec.interval_s * 1000))
 
-    def _of_counters(self, names: Sequence[str]) -> list[Means] | None:
+    def _of_counters(self, names: Sequence[str]) -> list[Means]:
         """Means of the increase of counters per second; earlier readings only complete the first interval.
 
-        A series may come in several batches: together, the first reading of a later one has a rate, too.
+        A series may come in several batches: together, the first reading of a later one has a rate, too. A server
+        without a transport for raw readings is queried for them in JSON.
         """
+        if not names:
+            return []
         gathering = Gathering()
-        before = self.step * -(-GONE_S // self.spec.interval_s)
-        batches = self._from_raw(names, self.since - before, gathering.take)
-        if not batches:
-            return None if batches is None else []
+        since = self.since - self.step * -(-GONE_S // self.spec.interval_s)
+        if self._from_raw(names, since, gathering.take) is None:
+            selector = self._selector(names)
+            for batch in self.server.json_readings(selector, since=since, until=self.until, step=self.step):
+                gathering.take(batch)
         means = cell_means(per_second(without_blanks(gathering.finish().samples)), self.spec.interval_s * 1000)
         return [self._averaged(keep_readings(means, means.times > epoch_ms(self.since)))]
 

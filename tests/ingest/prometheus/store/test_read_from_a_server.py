@@ -44,6 +44,24 @@ def minutes(path: str, params: dict[str, str]) -> Answer:
     return matrix(({"gpu": "0", "Hostname": "n1"}, [(s, "0.5") for s in range(max(low, T + 60), high + 1, 60)]))
 
 
+def energy(path: str, params: dict[str, str]) -> Answer:
+    """A GPU of 300 W that has been read every minute since T, of which there is the energy counter in mJ alone."""
+    if path.endswith("/values"):
+        return told(["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"])
+    until = int(params.get("time", T))
+    readings: list[tuple[float, str]] = [(s, str(5e9 + (s - T) * 300_000)) for s in range(T, until + 1, 60)]
+    return matrix(({"__name__": "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "gpu": "0", "Hostname": "n1"}, readings))
+
+
+def test_energy_once_a_minute_is_power_without_remote_read(tmp_path: Path) -> None:
+    """Thanos and Amazon's service have no remote read, and `rate` of a minute with one reading is nothing."""
+    with web(energy) as there:
+        ingest(tmp_path / "w", settings(there.url, lookback_hours=1), now=START + timedelta(minutes=10))
+    with open_reader(tmp_path / "w") as reader:
+        rows = reader.table("gpu_samples").select("ts", "interval_s", "power_w").rows()
+    assert rows == [(START + timedelta(minutes=minute), 60.0, 300.0) for minute in range(10)]
+
+
 def requested_from(there: Web) -> list[int]:
     """When each range that was asked for begins, in seconds after T."""
     return [int(params["start"]) - T - 60 for path, params, _ in there.questions if path.endswith("query_range")]
