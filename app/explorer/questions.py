@@ -65,6 +65,7 @@ class QuestionSpec:
         runs: named query with the ids of the runs that it is about where no filter is chosen; empty: all.
         most: so many of these at most, in the query's order; 0: all of them.
         only: the section's text where it is not about all runs, with `{most}` in the place of their number.
+        no_runs: the text where there is none of these runs; empty: that of the answer.
         ignores: filters of the page that are not about this section.
         causes: whether its causes are those of lost GPU-time, so that they lead to it.
         about: the filter that names what the page is about: its column is left out, also as the first one.
@@ -85,6 +86,7 @@ class QuestionSpec:
     runs: str = ""
     most: int = 0
     only: str = ""
+    no_runs: str = ""
     ignores: tuple[str, ...] = ()
     causes: bool = False
     about: str = ""
@@ -247,7 +249,10 @@ def answer_of(spec: QuestionSpec, data: PageData, view: View) -> Shown:
     if by is not None and by not in entry.splits:
         raise UsageError(f"{spec.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
     filters = tuple(each for each in row_filters.narrowed_by(view, spec.filters) if not (run and each[0] == "run"))
-    return data.answers.ask(answered, window_of(spec, view), spec.question, question, filters, spec.runs, spec.most)
+    shown = data.answers.ask(answered, window_of(spec, view), spec.question, question, filters, spec.runs, spec.most)
+    if not spec.no_runs or shown.total or filters:
+        return shown
+    return replace(shown, answer=replace(shown.answer, when_empty=spec.no_runs))
 
 
 def window_of(spec: QuestionSpec, view: View) -> Window:

@@ -42,7 +42,7 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         if not {value, label} <= set(rows.columns) or rows[label].is_duplicated().any():
             return None
         shown = rows.filter(pl.col(value).is_not_null()).sort(value, descending=True).head(MOST).reverse()
-        if shown.height < 2:
+        if shown.height < 2 or not shown.select(pl.col(value).max() > 0).item():
             return None
         names = [_label(_named(each, by)) for each in shown[label].to_list()]
         lines = max(name.count("<br>") + 1 for name in names)

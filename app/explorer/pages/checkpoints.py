@@ -14,6 +14,10 @@ PAGE = page_of(
             title="How often runs save, and how often would lose least",
             runs="runs_that_logged",
             only="Only runs that logged their steps; for others it is unknown.",
+            no_runs=(
+                "No run logged its steps in this period, so how often runs save is unknown.\n"
+                "The recorder does it in three lines: trackside recorder --help"
+            ),
         ),
         QuestionSpec(
             "waste",

@@ -1,9 +1,10 @@
-"""Scaling as people see it: speed of a GPU by number of GPUs, for recipes that ran on several."""
+"""Figures of questions: speed of a GPU by number of GPUs, for recipes that ran on several; and bars."""
 
 from __future__ import annotations
 
 import polars as pl
 
+from app.explorer.charts.question_figures import bars
 from app.explorer.charts.scaling_figure import reading, speed_by_size
 
 SIZES = pl.DataFrame(
@@ -32,3 +33,9 @@ def test_a_recipe_on_two_sizes_is_drawn_with_intervals() -> None:
 def test_nothing_is_drawn_without_two_sizes_or_by_day() -> None:
     assert speed_by_size(SIZES.tail(1), "size") is None
     assert speed_by_size(SIZES, "day") is None
+
+
+def test_bars_of_zeros_alone_are_not_drawn() -> None:
+    rows = pl.DataFrame({"node": ["a", "b"], "cost": [0.0, 0.0]})
+    assert bars("cost", "GPU-hours")(rows, "node") is None
+    assert bars("cost", "GPU-hours")(rows.with_columns(cost=pl.Series([0.0, 2.0])), "node") is not None
