@@ -123,7 +123,7 @@ def _lags(rows: pl.DataFrame) -> Answer:
         lags,
         {
             "lag": ("from ... to", "text"),
-            "n": ("n", "count"),
+            "n": ("times", "count"),
             "n_open": ("still open", "count"),
             "median_s": ("median", "seconds"),
             "median_low_s": ("95 % from", "seconds"),

@@ -44,14 +44,14 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
             "n_gpus": ("GPUs", "count"),
             "n_checkpoints": ("checkpoints", "count"),
             "interval_s": ("every", "seconds"),
-            "write_s": ("blocks", "seconds"),
+            "write_s": ("time per save", "seconds"),
             "restart_s": ("restart", "seconds"),
             "mttf_s": ("MTTF", "seconds"),
             "optimal_s": ("best every", "seconds"),
             "optimal_low_s": ("95 % from", "seconds"),
             "optimal_high_s": ("to", "seconds"),
-            "loss_share": ("loses", "ratio_2"),
-            "optimal_loss_share": ("would lose", "ratio_2"),
+            "loss_share": ("share lost", "ratio_2"),
+            "optimal_loss_share": ("share lost at best", "ratio_2"),
             "gain_gpu_s": ("GPU-h to win", "gpu_h"),
             "advice": ("advice", "text"),
             "note": ("note", "text"),
@@ -123,7 +123,7 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
     notes = []
     if saved.height:
         notes.append(
-            "every: median training time between saves; loses: expected share of time for saves and work done again, "
+            "every: median training time between saves; share lost: expected share of time, for saves and lost work, "
             "exact for exponential failures at the cluster's infrastructure rate, which is taken to grow with a run's "
             "GPUs. best every: the interval with the least loss; from/to: at both ends of the rate's 95 % interval."
         )

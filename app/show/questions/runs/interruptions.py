@@ -137,7 +137,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
         rows,
         {
             **shown,
-            "n": ("n", "count"),
+            "n": ("interruptions", "count"),
             "n_unpriced": ("cost not known", "count"),
             "n_gpus": ("GPUs", "number"),
             "cost_gpu_s": ("cost GPU-h", "gpu_h"),
