@@ -110,18 +110,23 @@ def _table(title: str, note: str, header: list[str], rows: list[list[str]]) -> d
 
 def _advice(digest: Document) -> dict[str, Any]:
     rows = [[each["run_id"], each["says"], display(each["gpu_seconds"], "gpu_h")] for each in digest["advice"]]
-    note = "GPU-h that this would have won, or that are concerned, at least. Lines may overlap: they are no sum."
+    note = "GPU-h: what the change would have saved, or the time that it is about, at least. Lines can overlap."
     return _table("What to change", note if rows else "Nothing of a GPU-hour or more.", ["run", "what", "GPU-h"], rows)
 
 
 def _time(digest: Document) -> dict[str, Any]:
     rows = [
-        [_NAMES.get(each["category"], each["category"]), each["cause"] or "-", each["evidence"] or "-",
+        [_NAMES.get(each["category"], each["category"]), _cause(each), each["evidence"] or "-",
          display(float(each["gpu_seconds"]), "gpu_h"), measured(each["share"], "ratio")]
         for each in digest["time"]
     ]  # fmt: skip
     note = "Every GPU-second that was held, once." if rows else "Nothing was held."
     return _table("Where the GPU-time went", note, ["category", "cause", "evidence", "GPU-h", "share"], rows)
+
+
+def _cause(row: Document) -> str:
+    """A cause as the explorer writes it: `node fail`."""
+    return row["cause"].replace("_", " ") if row["cause"] else "-"
 
 
 def _runs(digest: Document) -> dict[str, Any]:
@@ -145,7 +150,7 @@ def _ettr(run: Document) -> str:
 def _interruptions(digest: Document) -> dict[str, Any]:
     shown = digest["interruptions"]["shown"]
     rows = [
-        [moment(each["ended_at"]), each["run_id"], str(each["attempt_no"]), each["class"] or "-", each["cause"] or "-",
+        [moment(each["ended_at"]), each["run_id"], str(each["attempt_no"]), each["class"] or "-", _cause(each),
          each["node"] or "-", "unknown" if each["cost_gpu_s"] is None else display(each["cost_gpu_s"], "gpu_h")]
         for each in shown
     ]  # fmt: skip
