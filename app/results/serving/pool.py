@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from queries.errors import StoppedError
+from queries.errors import StoppedError, WarehouseError
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from queries.memo import Memo
@@ -22,6 +23,12 @@ AT_ONCE: Final = 4
 
 LONGEST_S: Final = 120.0
 """A question of a page is stopped after this long."""
+
+HELD_S: Final = 2.0
+"""A copy that was read is held open so long: the next section of a page opens it in a tenth of the time."""
+
+HELD_ON_END_S: Final = 10.0
+"""Then it is closed once: DuckDB keeps in memory what it has read of an open file."""
 
 STOPPED: Final = "This question was stopped."
 TOO_LONG: Final = "This question took longer than {seconds:.0f} s and was stopped. Choose a shorter period."
@@ -47,6 +54,7 @@ class ReadPool:
         self._lock = threading.Lock()
         self._open: dict[str, list[Reader]] = {}
         self._stopped: set[str] = set()
+        self._held = _Held()
 
     @contextlib.contextmanager
     def on_behalf(self, ticket: str) -> Iterator[None]:
@@ -82,10 +90,15 @@ class ReadPool:
         """
         ticket = _ticket.get()
         if ticket is None:
-            with open_reader(self._root, memo) as reader:
+            with open_reader(self._root, memo) as reader, self._held.afterwards(reader):
                 yield reader
             return
-        with self._turn(), open_reader(self._root, memo) as reader, self._listed(ticket, reader):
+        with (
+            self._turn(),
+            open_reader(self._root, memo) as reader,
+            self._held.afterwards(reader),
+            self._listed(ticket, reader),
+        ):
             yield reader
 
     @contextlib.contextmanager
@@ -114,3 +127,44 @@ class ReadPool:
             with self._lock:
                 if reader in self._open.get(ticket, ()):
                     self._open[ticket].remove(reader)
+
+
+class _Held:
+    """The copy that was read last, open for a moment after its readers are closed. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._let_go: Callable[[], None] | None = None
+        self._since = self._until = 0.0
+        self._waits = False
+
+    @contextlib.contextmanager
+    def afterwards(self, reader: Reader) -> Iterator[None]:
+        """Hold what a reader has open for `HELD_S` after it was read without an error; what was held before goes."""
+        yield
+        with self._lock:
+            now, before = time.monotonic(), self._let_go
+            if before is None:
+                self._since = now
+            self._let_go = None
+            if now - self._since < HELD_ON_END_S:
+                with contextlib.suppress(WarehouseError):  # newer ones were published meanwhile, and it is gone
+                    self._let_go = reader.held_open()
+            self._until = now + HELD_S
+            begins, self._waits = not self._waits, True
+        if before is not None:
+            before()
+        if begins:
+            threading.Thread(target=self._wait, daemon=True, name="held-copy").start()
+
+    def _wait(self) -> None:
+        """Let go when nothing was read for a while."""
+        while True:
+            with self._lock:
+                left_s = self._until - time.monotonic()
+                if left_s <= 0:
+                    let_go, self._let_go, self._waits = self._let_go, None, False
+                    break
+            time.sleep(left_s)
+        if let_go is not None:
+            let_go()

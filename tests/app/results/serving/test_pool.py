@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.results.serving import pool
 from app.results.serving.cache import AnswerCache
 from app.results.serving.pool import ReadPool
-from queries.errors import StoppedError
+from queries.errors import StoppedError, WarehouseError
+from queries.reader import Reader
 from tests.lab.processes import wait_until
 from tests.support.warehouses import from_accounting
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from queries.warehouse import Reader
 
 SLOW = "SELECT SUM(a.range * b.range) AS n FROM range(3000000) AS a, range(3000000) AS b"
 
@@ -95,3 +96,48 @@ def test_one_too_many_waits_and_monitoring_does_not(root: Path) -> None:
     stopped.join()
     thread.join(60)
     assert not thread.is_alive()
+
+
+def test_copy_is_held_open_for_a_moment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "HELD_S", 0.3)
+    held: list[int] = []
+
+    def hold(reader: Reader) -> Callable[[], None]:
+        let_go, number = whole(reader), len(held)
+        held.append(number)
+
+        def noted() -> None:
+            let_go()
+            held[number] = -1
+
+        return noted
+
+    whole = Reader.held_open
+    monkeypatch.setattr(Reader, "held_open", hold)
+    answers = AnswerCache(root)
+    assert answers.ask(one, 0) == answers.ask(one, 1) == 1
+    assert held in ([-1, 1], [-1, -1]), "the one before goes at once"
+    wait_until(lambda: held == [-1, -1], 10, "the last one to go")
+    with pytest.raises(ZeroDivisionError):
+        answers.ask(wrong)
+    assert len(held) == 2, "what failed is not held"
+    assert answers.ask(one, 2) == 1
+    wait_until(lambda: held == [-1, -1, -1], 10, "one that begins anew to go")
+
+    def gone(_: Reader) -> None:
+        raise WarehouseError("its file is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "held_open", gone)
+        assert answers.ask(one, 4) == 1
+    monkeypatch.setattr(pool, "HELD_ON_END_S", 0.0)
+    assert answers.ask(one, 3) == 1
+    assert len(held) == 3, "not on end"
+
+
+def one(reader: Reader, _: int) -> int:
+    return reader.frame("SELECT 1").height
+
+
+def wrong(_: Reader) -> float:
+    return 1 / 0
