@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ingest.prometheus.client.remote_read import Samples
     from ingest.prometheus.client.xor_chunks import Whole
     from ingest.prometheus.reader import ScrapeSpec
+    from ingest.prometheus.series.hosts import Hosts
     from ingest.prometheus.series.labels import Indexes
     from ingest.tables import Schema
 
@@ -45,9 +46,9 @@ class Means(NamedTuple):
     times: Whole
     values: npt.NDArray[np.float64]
 
-    def renamed(self, indexes: Indexes) -> Means:
-        """With the indexes of the GPUs in place of their UUIDs, where they are known."""
-        return self._replace(series=indexes.renamed(self.series))
+    def renamed(self, indexes: Indexes, hosts: Hosts) -> Means:
+        """With indexes of GPUs in place of their UUIDs, and names of hosts in place of addresses, where known."""
+        return self._replace(series=hosts.renamed(indexes.renamed(self.series)))
 
     def of(self, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
         """SAMPLES of some of the series, without blanks."""

@@ -21,6 +21,7 @@ from ingest.prometheus.gpu.server import cell_means
 from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.series.gather import chosen, keep_readings, without_blanks
+from ingest.prometheus.series.hosts import HOST_INFO, Hosts
 from ingest.prometheus.series.labels import (
     READINGS,
     SAMPLES,
@@ -183,7 +184,8 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     Each reading is a row. Blank ones, those of strange values and those outside the requested time are skipped; those
     that repeat others of a GPU (one per job, the same line twice) are duplicates.
     """
-    read = gathered.samples._replace(labels=with_indexes(gathered.samples.labels))
+    on_nodes = _with_hosts(gathered.samples)
+    read = on_nodes._replace(labels=with_indexes(on_nodes.labels))
     averaging = _Averaging(mapping, interval_s)
     counts, columns = [], []
     exported = {labels["__name__"] for labels in read.labels}
@@ -199,8 +201,8 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     health = xid.events(_xid_readings(raw, averaging.present()), cluster=cluster)
     times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
     versions, uuids = Versions(), Uuids()
-    versions.add(gathered.samples)
-    uuids.add(gathered.samples)
+    versions.add(on_nodes)
+    uuids.add(on_nodes)
     account = _account(gathered, set(names(mapping)), counts, raw.height)
     return Parsed(
         SOURCE,
@@ -218,6 +220,17 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
         covers_from=times["low"].item(),
         covers_until=times["high"].item(),
     )
+
+
+def _with_hosts(samples: Samples) -> Samples:
+    """Readings with the names of hosts that node_exporters in the same file have, where series have an address only."""
+    named_hosts = [labels for labels in samples.labels if labels["__name__"] == HOST_INFO]
+    if not named_hosts:
+        return samples
+    hosts = Hosts()
+    for labels in named_hosts:
+        hosts.add(labels)
+    return samples._replace(labels=[hosts.with_name(labels) for labels in samples.labels])
 
 
 def _named(samples: Samples, metrics: Collection[str], mapping: Mapping) -> Samples:

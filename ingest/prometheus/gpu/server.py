@@ -33,9 +33,12 @@ from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import ScrapeSpec, SourceReader
 from ingest.prometheus.series.gather import Gathering, keep_readings, without_blanks
+from ingest.prometheus.series.hosts import HOST_INFO, Hosts
 from ingest.prometheus.series.labels import (
+    ADDRESS_LABELS,
     LOCATION_LABELS,
     NODE_LABELS,
+    POD_LABELS,
     READINGS,
     SOURCE,
     XID_COUNTS,
@@ -44,6 +47,7 @@ from ingest.prometheus.series.labels import (
     Indexes,
     gpu_location,
     identity,
+    is_address,
     is_blank,
     uuid_alone,
 )
@@ -78,6 +82,7 @@ class _SegmentReading:
     since: datetime
     until: datetime
     refused: dict[str, str] = field(default_factory=dict)
+    by_address: bool = False
     indexes: Indexes = field(default_factory=Indexes)
     versions: Versions = field(default_factory=lambda: Versions(early_ms=1))
     uuids: Uuids = field(default_factory=Uuids)
@@ -224,10 +229,21 @@ class _SegmentReading:
         if where is None:
             self.refused[f"{name} {_shown(name, labels)}"] = "no label names the node and the GPU"
             return None
+        self.by_address |= is_address(where.node)
         where = where._replace(
             gpu=uuid_alone(labels) or where.gpu
         )  # `indexes` has the index when all series were added
         return (name, *where, labels.get("xid", ""), identity(name, labels))
+
+    def hosts(self) -> Hosts:
+        """Names of hosts by address; requested only where some series has no other name of its node."""
+        hosts = Hosts()
+        if self.by_address:
+            labels = ", ".join(("nodename", *ADDRESS_LABELS, *POD_LABELS))
+            series = self.spec.series(HOST_INFO)
+            for one in self.server.ever(series, labels, since=self.since, until=self.until, step=self.step):
+                hosts.add(one["metric"])
+        return hosts
 
     def rejects(self) -> pl.DataFrame:
         """The series that were refused."""
@@ -292,8 +308,9 @@ def read(
     reading = _SegmentReading(server, spec, names, since, until)
     means, raw = reading.averages(), reading.xids()
     watched = reading.watched(raw)
-    raw, watched = map(reading.indexes.renamed, (raw, watched))  # now that all series were added
-    made = samples_of([each.renamed(reading.indexes) for each in means], spec)
+    hosts = reading.hosts()  # now that all series were added
+    raw, watched = (hosts.renamed(reading.indexes.renamed(each)) for each in (raw, watched))
+    made = samples_of([each.renamed(reading.indexes, hosts) for each in means], spec)
     samples = made.frame
     # The segment before has reported the events of the lookback hour. Whether the hour's first minutes only repeat an
     # earlier series is unknown here.
@@ -309,8 +326,8 @@ def read(
         {
             "gpu_samples": samples,
             "health_events": health,
-            "driver_versions": reading.versions.frame(spec.cluster),
-            "gpu_uuids": reading.uuids.frame(spec.cluster),
+            "driver_versions": hosts.renamed(reading.versions.frame(spec.cluster)),
+            "gpu_uuids": hosts.renamed(reading.uuids.frame(spec.cluster)),
         },
         rejects,
         rows_read=made.n_read + raw.height + rejects.height,

@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ingest.prometheus.series.labels import ADDRESS_LABELS, NODE_LABELS, bare_host, node_label
+import polars as pl
+
+from ingest.prometheus.series.labels import ADDRESS_LABELS, NODE_LABELS, bare_host, is_address, node_label, node_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,3 +106,18 @@ class Hosts:
             several = ", ".join(sorted(names)[:3])
             return "", f"several hosts have the name {identity.name}: {several}; scrape them under names of their own"
         return next(iter(names)), ""
+
+    def with_name(self, labels: dict[str, str]) -> dict[str, str]:
+        """Labels of a series, with the name of its host where only an address names the node."""
+        name = self._name_at(node_of(labels))
+        return {**labels, NODE_LABELS[0]: name} if name else labels
+
+    def renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame with `node`, with the names of hosts in place of their addresses."""
+        names = {node: name for node in frame["node"].unique().to_list() if (name := self._name_at(node))}
+        return frame.with_columns(pl.col("node").replace(names)) if names else frame
+
+    def _name_at(self, node: str) -> str:
+        """The only host at an address; empty where there are several or none, and where a node is no address."""
+        names = self._names.get(node, set()) if is_address(node) else set()
+        return next(iter(names)) if len(names) == 1 else ""

@@ -257,7 +257,7 @@ def bare_host(name: str) -> str:
     ('n7', 'n7', '10.0.0.7', 'fd00::7')
     """
     host = _PORT.sub("", name) if name.count(":") == 1 or "]:" in name else name
-    return host.strip("[]") if _ADDRESS.fullmatch(host) else host.split(".")[0]
+    return host.strip("[]") if is_address(host) else host.split(".")[0]
 
 
 def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.DataFrame:
@@ -308,6 +308,11 @@ def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[st
     identities = pl.col("name").is_in(as_ratios(mapping)) & value.is_between(0, 100 * (1 + SLACK), closed="right")
     above = samples.filter(identities).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
     return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
+
+
+def is_address(host: str) -> bool:
+    """Whether a host (`bare_host`) is an address of IP, and no name."""
+    return _ADDRESS.fullmatch(host) is not None
 
 
 def is_blank() -> pl.Expr:

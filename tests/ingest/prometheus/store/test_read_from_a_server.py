@@ -16,6 +16,7 @@ from ingest.prometheus.target import TelemetryRequest
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 from tests.support.telemetry.dcgm_files import NOW, START, T, load, quiet, steady, written
+from tests.support.telemetry.health_readings import as_openmetrics, every, series
 from tests.support.web import Answer, Web, matrix, told, web
 
 if TYPE_CHECKING:
@@ -60,6 +61,34 @@ def test_energy_once_a_minute_is_power_without_remote_read(tmp_path: Path) -> No
     with open_reader(tmp_path / "w") as reader:
         rows = reader.table("gpu_samples").select("ts", "interval_s", "power_w").rows()
     assert rows == [(START + timedelta(minutes=minute), 60.0, 300.0) for minute in range(10)]
+
+
+ADDRESS = {"gpu": "0", "instance": "10.0.0.7:9400"}
+HOST = {"nodename": "n7.cluster.local", "instance": "10.0.0.7:9100"}
+
+
+def scraped_by_address(path: str, params: dict[str, str]) -> Answer:
+    """A GPU whose exporter names no node, at an address of which a node_exporter has the name."""
+    if path.endswith("/query") and "node_uname_info" in params["query"]:
+        return told({"resultType": "vector", "result": [{"metric": HOST, "value": [T, "1"]}]})
+    if path.endswith("/query_range"):
+        return matrix((ADDRESS, [(s, "0.5") for s in range(T + 60, T + 601, 60)]))
+    return minutes(path, params)
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["server", "file"])
+def test_gpus_scraped_by_address_are_of_the_host_there(tmp_path: Path, live: bool) -> None:
+    if live:
+        with web(scraped_by_address) as there:
+            ingest(tmp_path / "w", settings(there.url, lookback_hours=1), now=START + timedelta(minutes=10))
+    else:
+        tensor = series("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", every(60, T + 60, T + 601, 0.5), **ADDRESS)
+        host = series("node_uname_info", every(60, T + 60, T + 601, 1), **HOST)
+        (tmp_path / "f.om").write_text(as_openmetrics([tensor, host]))
+        load(tmp_path / "w", [str(tmp_path / "f.om")])
+    with open_reader(tmp_path / "w") as reader:
+        rows = reader.table("gpu_samples").select("node", "gpu", "ts", "tensor_active").rows()
+    assert rows == [("n7", "0", START + timedelta(minutes=minute), 0.5) for minute in range(10)]
 
 
 def requested_from(there: Web) -> list[int]:
