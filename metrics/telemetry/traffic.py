@@ -22,7 +22,7 @@ class Traffic:
     Attributes:
         amounts: metric (a rate) -> name of its amount.
         means: name -> amounts whose ratio it is: such as response time by operations.
-        main: the amount whose observed time is the time that samples cover.
+        main: the amount whose observed time is the time that samples cover, where a device has it.
         whole: the same metrics as counted for whole nodes by other exporters -> metric of `amounts`.
         whole_name: what their device is called.
     """
@@ -77,8 +77,9 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
         by: columns that name a subject; none for devices alone.
 
     Returns:
-        `by`, `device`, `n_nodes`, `observed_s` (node-seconds that the main amount covers), each amount (null where
-        unknown) and `AMOUNT_per_s` (per node), `shared_s`, `shared_AMOUNT`, and the means.
+        `by`, `device`, `n_nodes`, `observed_s` (node-seconds that the main amount covers; of a device without it, the
+        amount that is known the longest), each amount (null where unknown) and `AMOUNT_per_s` (per node), `shared_s`,
+        `shared_AMOUNT`, and the means.
     """
     known = sums.filter(pl.col("metric").is_in(of.metrics)).with_columns(
         pl.when(pl.col("metric").is_in(list(of.whole))).then(pl.lit(of.whole_name)).otherwise("device").alias("device"),
@@ -86,12 +87,10 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
     )
     key = [*by, "device"]
     mine = pl.col("amount")
-    main = mine == of.main
     parts = [name for name in sums.columns if name.endswith("_value_s")]
     rows = known.group_by(key).agg(
         pl.col("n_nodes").max(),
-        pl.coalesce(pl.col("observed_s").filter(main).sum(), 0.0).alias("observed_s"),
-        pl.coalesce(pl.col("shared_s").filter(main).sum(), 0.0).alias("shared_s"),
+        *(_covered(name, of) for name in ("observed_s", "shared_s")),
         *(_sum("value_s", mine == name).alias(name) for name in of.amounts.values()),
         *(_sum("observed_s", mine == name).alias(f"{name}_seconds") for name in of.amounts.values()),
         *(
@@ -111,6 +110,12 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
         .drop(f"{name}_seconds" for name in of.amounts.values())
         .sort(pl.col(of.main).fill_null(0.0), *key, descending=[True, *(False for _ in key)])
     )
+
+
+def _covered(name: str, of: Traffic) -> pl.Expr:
+    """Node-seconds of the main amount, else the most of any: Lustre's exporter counts no operations as a whole."""
+    main, *others = (_sum(name, pl.col("amount") == each) for each in (of.main, *of.amounts.values()))
+    return pl.coalesce(main, pl.max_horizontal(others), 0.0).alias(name)
 
 
 def _sum(name: str, which: pl.Expr) -> pl.Expr:

@@ -240,7 +240,9 @@ def test_hour_of_a_node_that_changed_hands_is_unattributed(tmp_path: Path) -> No
             assert gpus[carol]["coverage"] == pytest.approx(2 / 3), "what is unattributed was not seen to be hers"
             assert (gpus[carol]["idle_s"], gpus[carol]["unattributed_s"]) == (0, HOUR)
             files = rows(answer_of(later, "filesystems", by))
-            assert (files[bob]["metadata_operations"], files[bob]["shared_s"]) == (None, 0)
+            assert (files[bob]["metadata_operations"], files[bob]["shared_s"]) == (None, HOUR / 2), (
+                "the half that he held"
+            )
             assert files[bob]["shared_metadata_operations"] == files[carol]["shared_metadata_operations"] == 25 * HOUR
             assert files[carol]["metadata_operations"] == HOUR, "those of the hour that she had for herself"
         (node,) = answer_of(later, "filesystems").rows.to_dicts()

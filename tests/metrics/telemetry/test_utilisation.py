@@ -69,6 +69,15 @@ def test_mount_totals_are_shown_with_the_mounts() -> None:
     assert result.select("device", "operations").rows() == [("(NFS, all mounts)", 30), ("/data", 10)]
 
 
+def test_covered_time_without_operations_is_that_of_the_bytes() -> None:
+    """Lustre's exporter has bytes, reads and writes, and no operations as a whole."""
+    read = rate("fs_read_bytes_per_s", "scratch", 3e7, shared_s=4.0)
+    written = rate("fs_written_bytes_per_s", "scratch", 2e7, observed_s=8.0)
+    (row,) = traffic(pl.DataFrame([read, written]), FILESYSTEMS, []).to_dicts()
+    assert (row["observed_s"], row["shared_s"], row["operations"]) == (10.0, 4.0, None)
+    assert (row["read_bytes_per_s"], row["written_bytes_per_s"]) == (3e6, 2.5e6)
+
+
 def test_no_operations_have_no_response_time() -> None:
     sums = pl.DataFrame([rate("fs_operations_per_s", "/data", 0.0), rate("fs_response_s_per_s", "/data", 0.0)])
     (row,) = traffic(sums, FILESYSTEMS, []).to_dicts()
