@@ -95,10 +95,11 @@ def active_time(
         first_hour=pl.col("hour").filter("used").min().over("attempt"),
         last_hour=pl.col("hour").filter("used").max().over("attempt"),
     )
+    whole = _whole_nodes(by_hour.filter(~pl.col("rolled_up")), by_hour.filter("rolled_up"))
     pieces = [
-        _whole_nodes(by_hour.filter(~pl.col("rolled_up")), by_hour.filter("rolled_up")),
+        whole,
         whole_nodes_by_hour(by_hour.filter("rolled_up")),
-        _shared_nodes(held, samples, pl.concat([every, unknown_intervals(attempt_nodes, covered)])),
+        _shared_nodes(held, samples, pl.concat([every, unknown_intervals(attempt_nodes, covered)]), whole),
     ]
     full = (
         with_provisional(pl.concat(pieces), held, attempts, last_us=round(provisional_s * 1e6))
@@ -331,14 +332,22 @@ def _within_attempt(judged: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
+def _shared_nodes(
+    held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFrame, whole: pl.DataFrame
+) -> pl.DataFrame:
     """Attempts that hold a part of a node: what must be so whichever GPUs are theirs.
 
-    An attempt is productive for certain while all GPUs of each of its nodes are active, or as many as all attempts on
-    the node hold: of fewer an idle one may be its own. Of an hour's shares it is for at least 1 - the sum of what each
-    lacks. With `active` of them active and h held, at least h - active of the held ones are idle. Only nodes all of
-    whose GPUs have samples are evidence; and active samples across the attempt's own beginning or end may be the
-    neighbours' there.
+    An attempt is productive for certain while all GPUs of the node are active, or as many as all attempts on the node
+    hold: of fewer an idle one may be its own. It is not while an idle one on another of its nodes is, or may be, its
+    own. Of an hour's shares it is for at least 1 - the sum of what each lacks. With `active` of them active and h held,
+    at least h - active of the held ones are idle. Only nodes all of whose GPUs have samples are evidence; and active
+    samples across the attempt's own beginning or end may be the neighbours' there.
+
+    Args:
+        held: attempts on nodes, as `active_time` cuts them.
+        samples: as `_joined_samples` returns them.
+        present: all attempts on nodes, also those of which the GPUs are assumed or unknown.
+        whole: what attempts did on nodes that they held whole, as `_whole_nodes` returns it.
     """
     parts = held.filter(~pl.col("whole"))
     nodes = parts.select("cluster", "node").unique().sort("cluster", "node").with_row_index("place")
@@ -395,21 +404,54 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame, present: pl.DataFra
         _NO_WEIGHT,
     )
     busy = pl.concat([busy, _all_held_busy(own, _turns(present, nodes, here))])
-    every = (_busy_everywhere(busy, parts, present), idle)
+    judged = own.filter(pl.col("fractional") == 0, from_ < until).select(
+        lane, from_.alias("started"), until.alias("ended")
+    )
+    every = (_busy_everywhere(busy, judged, held, whole), idle)
     return pl.concat([merge_equal(each.sort("lane", "started")) for each in every])
 
 
-def _busy_everywhere(busy: pl.DataFrame, parts: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
-    """Productive time of attempts on several nodes, as far as they are so on all of them: an idle GPU holds them up."""
+def _busy_everywhere(busy: pl.DataFrame, judged: pl.DataFrame, held: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
+    """Productive time on parts of nodes while no GPU of the attempt on another node is, or may be, idle.
+
+    An idle GPU holds up all of an attempt. Of an hour's shares the time within the hour is unknown: they stay.
+
+    Args:
+        busy: productive time on parts of nodes, by holder.
+        judged: when samples are evidence of what a holder of a part of a node did.
+        held: holders: attempts on nodes.
+        whole: as in `_shared_nodes`.
+    """
     key = list(frames.ATTEMPT_KEY)
-    their = present.join(parts.select(key).unique(), on=key, how="semi")
-    nodes = their.group_by(key).agg(pl.col("node").n_unique().alias("nodes")).filter(pl.col("nodes") > 1)
-    several = nodes.sort(key).with_row_index("attempt").join(parts.select(*key, lane="holder"), on=key)
-    some = busy.join(several.select("lane", "attempt", "nodes"), on="lane").filter(pl.col("weight") == SURE)
-    busy_nodes = some.select("started", "ended", pl.col("attempt").alias("lane"), pl.lit(1).alias("n"))
-    together = sweep([busy_nodes]).rename({"lane": "attempt"})
-    kept = overlaps(some, together, on=["attempt"]).filter(pl.col("n") == pl.col("nodes"))
-    return pl.concat([busy.join(several, on="lane", how="anti"), kept.select(busy.columns)])
+    on_several = held.group_by(key).agg(pl.col("node").n_unique().alias("nodes")).filter(pl.col("nodes") > 1)
+    several = on_several.sort(key).with_row_index("attempt").join(held.select(*key, lane="holder"), on=key)
+    several = several.select("attempt", "lane")
+    own, sure = pl.col("lane").is_in(several["lane"].implode()), pl.col("weight") == SURE
+    some = busy.filter(own, sure)
+    if some.is_empty():
+        return busy
+    span = ("lane", "started", "ended")
+    not_working = (pl.col("category") != "productive") & (pl.col("cause") != "idle_gpus").fill_null(value=True)
+    waited = pl.concat([_apart(judged.filter(own), some).select(span), whole.filter(own, not_working).select(span)])
+    held_up = waited.join(several, on="lane").select("attempt", "started", "ended").join(several, on="attempt")
+    return pl.concat([busy.filter(~(own & sure)), _apart(some, held_up)])
+
+
+def _apart(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Rows without the time in which others of the same `lane` are: `lane`, `started`, `ended`, and the rest as it was.
+
+    Rows of one lane do not overlap.
+    """
+    numbered = rows.with_row_index("row")
+    own = numbered.select("lane", "started", "ended", (pl.col("row").cast(pl.Int64) + 1).alias("row"))
+    there = others.select("lane", "started", "ended", pl.lit(1, dtype=pl.Int64).alias("other"))
+    left = sweep([own, there]).filter(pl.col("row") > 0, pl.col("other") == 0)
+    rest = numbered.drop("lane", "started", "ended")
+    return (
+        left.with_columns(row=(pl.col("row") - 1).cast(pl.UInt32))
+        .join(rest, on="row", maintain_order="left")
+        .select(rows.columns)
+    )
 
 
 def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:

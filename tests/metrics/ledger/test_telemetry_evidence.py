@@ -313,6 +313,24 @@ def test_parts_of_several_nodes_are_productive_together(held_too: int) -> None:
     assert seen(two, activity, 4) == expected
 
 
+def test_part_beside_a_whole_node_is_productive_until_one_idles() -> None:
+    """One node is the attempt's, and half of another: an idle GPU on either may hold up what is on the other."""
+
+    def node(name: str, active: int, begin: float, end: float) -> list[tuple[str, int, float, float, float]]:
+        return [(name, g, begin, end, 1.0 if g < active else 0.0) for g in range(4)]
+
+    mixed = held(("1", "n1", 0, 30, 4), ("1", "n2", 0, 30, 2))
+    beside = pl.concat([mixed, held(("2", "n2", 0, 30, 2))])
+    expected: dict[tuple[str, str, str | None], float] = {
+        ("1", "productive", None): 180, ("2", "productive", None): 60,
+    }  # fmt: skip
+    assert seen(beside, samples(*node("n1", 4, 0, 30), *node("n2", 4, 0, 30)), 4) == expected
+    idle = samples(*node("n1", 4, 0, 10), *node("n1", 0, 10, 30), *node("n2", 2, 0, 30))
+    assert seen(mixed, idle, 4) == {("1", "productive", None): 40 + 20, ("1", "teardown", None): 80}
+    unobserved = samples(*node("n2", 4, 0, 30))
+    assert seen(beside, unobserved, 4) == {("1", "productive", None): 60, ("2", "productive", None): 60}
+
+
 def test_shared_node_with_an_unwatched_gpu_is_no_evidence() -> None:
     activity = samples(*(("n1", g, 0, 30, 1.0) for g in range(3)))
     assert seen(held(("1", "n1", 0, 30, 3)), activity, 4) == {}
