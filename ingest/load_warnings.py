@@ -81,6 +81,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
     ),
     # Slurm: the rest
+    "events_end_unknown": (
+        "the file does not record when it was made, nor does any file loaded with it: it counts as complete to "
+        "the end of all loaded accounting. If it was made earlier, load it again and state when: --until 2026-11-01"
+    ),
     "command_message": "{detail}",
     "columns_lacking": (
         "this sacct has no column {detail} (sacct -e lists them): was Slurm upgraded? They stay empty."

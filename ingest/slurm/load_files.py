@@ -16,6 +16,7 @@ from ingest.context import ParseContext, untimed
 from ingest.errors import OptionError, UntimedError
 from ingest.files.input import STDIN, Input
 from ingest.iso_time import iso
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.formats.json_answer import is_json
 from ingest.slurm.parsers import NAMELESS, TIMELESS, parse
@@ -169,7 +170,8 @@ def _parse(data: bytes, kind: SourceName, context: ParseContext, loaded: list[Pa
     if kind == "slurm.events":
         # A dump of events does not record its own time; the coverage query takes it to reach as far as accounting.
         # One without any node event is evidence that nothing happened.
-        return replace(parsed, covers_until=context.until)
+        warnings = [] if context.until or context.reached else [LoadWarning("events_end_unknown", 1)]
+        return replace(parsed, covers_until=context.until, warnings=[*parsed.warnings, *warnings])
     return close_states_at_snapshot(parsed)
 
 

@@ -7,10 +7,13 @@ WITH spans AS (
         cluster,
         CASE source WHEN 'prometheus.gpu_hours' THEN 'prometheus.gpu' ELSE source END AS source,
         covers_from,
-        -- A file of node events does not record when it was made: it is taken to reach as far as the accounting does.
+        -- A file of node events does not record when it was made: where no load of it states that (--until), it is taken
+        -- to reach as far as the accounting does.
         CASE source
             WHEN 'slurm.events' THEN COALESCE(
-                covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER (PARTITION BY cluster)
+                covers_until,
+                MAX(covers_until) FILTER (digest IS NOT NULL) OVER (PARTITION BY cluster, source, digest),
+                MAX(covers_until) FILTER (source = 'slurm.accounting') OVER (PARTITION BY cluster)
             )
             ELSE covers_until
         END AS covers_until

@@ -1,5 +1,5 @@
 -- One row is the window of one load of a source of a cluster. Files of node events do not record when they were made:
--- where it was not passed (--until), they are taken to reach as far as the accounting does. The sources 'accounting' and
+-- where it was passed (--until) in no load of the file, they are taken to reach as far as the accounting does. The sources 'accounting' and
 -- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects; with them, 'accounting' is
 -- kube-state-metrics' pods, too, and without both Determined's allocations. Without lists of nodes, 'node_states' are
 -- kube-state-metrics'. Between two readings of objects the time counts as observed,
@@ -19,7 +19,11 @@ SELECT
         ELSE covers_from
     END AS started_at,
     CASE source
-        WHEN 'slurm.events' THEN COALESCE(covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER ())
+        WHEN 'slurm.events' THEN COALESCE(
+            covers_until,
+            MAX(covers_until) FILTER (digest IS NOT NULL) OVER (PARTITION BY source, digest),
+            MAX(covers_until) FILTER (source = 'slurm.accounting') OVER ()
+        )
         ELSE covers_until
     END AS ended_at,
     loaded_at

@@ -163,6 +163,22 @@ def test_undated_input_is_refused_alone_and_taken_with_a_time(file: Path, shell:
 
 
 @pytest.mark.slow
+def test_events_alone_warn_and_end_when_a_later_load_states(shell: Shell, tmp_path: Path) -> None:
+    events = tmp_path / "events.txt"
+    events.write_text("Cluster|NodeName|TimeStart|TimeEnd|State|Reason\nbench|n1|1795284000|1795284010|DOWN|x\n")
+    for inputs, warned, until in (
+        ([events, SACCT], False, REACHED),
+        ([events], True, REACHED),
+        ([events, "--until", "2026-11-21T18:05"], False, at(1795284300)),
+    ):
+        assert shell("ingest", "slurm", *inputs) == 0
+        assert ("does not record when it was made" in shell.err) is warned
+        with open_reader(shell.root) as reader:
+            ends = reader.query("coverage", cluster="bench", source="node_states")["ended_at"]
+        assert set(ends) == {until}
+
+
+@pytest.mark.slow
 def test_order_of_files_is_irrelevant_to_when_they_were_made(shell: Shell, tmp_path: Path) -> None:
     nodes, shuffled = DATA / "kinds.nodes.txt", random.Random(1)
     for number in range(3):
