@@ -15,7 +15,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "text": "{detail}",
     "changed_since_earlier_loads": "{detail}",
     "not_read": "{detail}",
-    "characters_replaced": "{count:damaged character|damaged characters} (not UTF-8) replaced",
+    "characters_replaced": (
+        "{count:damaged character|damaged characters} (not UTF-8) replaced, so a name may differ from that in other "
+        "files. If the text is Latin-1, convert it and load it again: iconv -f LATIN1 -t UTF-8"
+    ),
     "delimiter_in_text": (
         "{count:row|rows}: the text that holds the delimiter is ambiguous; its possible parts are left out ({detail})"
     ),
@@ -198,6 +201,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "tokens_unknown": (
         "the tokens of a step are not in this log of {detail}, so MFU is unknown; pass the missing values: "
         "--set seq_len=8192 --set n_gpus=64"
+    ),
+    "tokens_to_state": (
+        "the tokens of a step are not in this log, so MFU is unknown; pass what it lacks, with the run's own values: "
+        "{detail}"
     ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }

@@ -9,7 +9,8 @@ makes no difference, and loading twice equals loading once. The rules:
   a gap is not filled from an older observation, because "older" would depend on the order of loads;
 - observations of one end show the same record of the accounting database, each with the columns that were exported:
   they fill each other's gaps, column by column;
-- who cancelled it is never forgotten, since the repeated end record leaves it out.
+- who cancelled it is never forgotten, since the repeated end record leaves it out;
+- a text in which characters were replaced (a dump that is not UTF-8) gives way to one in which none were.
 
 Only rows of one job and one second of submission are merged, so rows that belong together in a large input are found
 without a scan of all of it. Hence nothing here depends on the other attempts of a job.
@@ -104,7 +105,7 @@ def _join(rows: pl.DataFrame) -> pl.DataFrame:
         pl.when(~ended_for_certain).then("started_at").alias("#started"),
     )
     lasting = rows.group_by(_ATTEMPT).agg(
-        pl.col("cancelled_by").min(), *(pl.col(name).max() for name in LASTING), *_greatest(SHOWN)[1:]
+        pl.col("cancelled_by").min(), *(_most(name) for name in LASTING), *_greatest(SHOWN)[1:]
     )
     changing = [name for name in ATTEMPTS if name not in {*LASTING, *SHOWN, *_ATTEMPT, "cancelled_by", "submitted_at"}]
     best = _best(rows).select(*_ATTEMPT, "#phase", *changing).unique()
@@ -136,8 +137,16 @@ def _greatest(group: tuple[str, ...]) -> list[pl.Expr]:
     """The values that belong together, from the observation where they are greatest (null is least)."""
     order = [pl.col(name) for name in group]
     if len(group) == 1:
-        return [order[0].max()]
+        return [_most(group[0])]
     return [one.sort_by(order, nulls_last=False).last() for one in order]
+
+
+def _most(name: str) -> pl.Expr:
+    """The greatest value of a column; of texts one without replaced characters, if there is one."""
+    column = pl.col(name)
+    if ATTEMPTS[name] != pl.String:
+        return column.max()
+    return pl.coalesce(column.filter(~column.str.contains("\ufffd", literal=True)).max(), column.max())
 
 
 def _distinct_times(rows: pl.DataFrame) -> pl.DataFrame:

@@ -70,6 +70,14 @@ def test_two_numbers_that_belong_together_are_never_mixed() -> None:
     assert (got["exit_code"], got["exit_signal"]) == (15, 0)
 
 
+def test_text_with_replaced_characters_gives_way_to_a_whole_one() -> None:
+    latin, whole = ({**ENDED, "user": f"jos{end}", "account": f"caf{end}"} for end in ("\ufffd", "é"))
+    [got] = merged(latin, whole, {**ENDED, "user": None})
+    assert (got["user"], got["account"]) == ("josé", "café")
+    [got] = merged(latin, PENDING)
+    assert got["user"] == "jos\ufffd"
+
+
 def test_constant_fields_are_filled_from_any_observation() -> None:
     [got] = merged({**ENDED, "name": "a"}, {**RUNNING, "user": "alice", "uid": 7, "work_dir": "/w", "name": "b"})
     assert (got["user"], got["uid"], got["work_dir"], got["name"]) == ("alice", 7, "/w", "a")
