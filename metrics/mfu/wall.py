@@ -64,7 +64,7 @@ def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             peak_flop=whole,
             step_mfu=pl.when(has_steps).then(pl.col("flop") / pl.col("step_peak_flop")),
-            step_share=pl.col("step_gpu_s") / pl.col("allocated_gpu_s"),
+            step_share=pl.when(whole.is_not_null()).then(pl.col("step_gpu_s") / pl.col("allocated_gpu_s")),
         )
         .with_columns(flop_most=pl.col("flop") + pl.col("step_mfu") * per_gpu_s * unseen)
         .with_columns(value=pl.col("flop") / pl.col("peak_flop"), bound_high=pl.col("flop_most") / pl.col("peak_flop"))

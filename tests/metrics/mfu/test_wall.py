@@ -43,6 +43,7 @@ def test_unlogged_time_may_have_been_as_good_as_the_steps() -> None:
 
 
 def test_run_whose_steps_log_no_flop_has_no_mfu() -> None:
-    held = allocated(sums(("r", "allocated", "log", 100.0)))
-    row = run_mfu(steps(("r", None, 1, 100.0)), held).row(0, named=True)
-    assert (row["value"], row["n"]) == (None, 0)
+    for held_s in (100.0, 0.0):  # 0: the log does not record the number of GPUs
+        held = allocated(sums(("r", "allocated", "log", held_s)))
+        row = run_mfu(steps(("r", None, 1, 100.0)), held).row(0, named=True)
+        assert (row["value"], row["step_share"], row["n"]) == (None, None, 0)
