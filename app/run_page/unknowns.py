@@ -75,13 +75,19 @@ def _without_mfu(lacks: tuple[str, ...]) -> str:
     """Why there is no MFU, and where what the log lacks can be given."""
     if not lacks:
         return "its steps would need more than its GPUs can do: are tokens, GPUs and their model right?"
-    settable = [f"--set {name}={_EXAMPLES[name]}" for name in lacks if name in _EXAMPLES]
+    settable = [_EXAMPLES[name] for name in lacks if name in _EXAMPLES]
     given = f": in start() of the recorder; of another log: trackside ingest runlog FILE {' '.join(settable)}"
     return f"the log lacks {', '.join(lacks)}{given if settable else ' of its steps'}"
 
 
-_EXAMPLES: Final = {"n_gpus": "16", "gpu_model": "H100", "dtype": "bf16", "params": "8e9"}
-"""Values of facts that can be stated for a log."""
+_EXAMPLES: Final = {
+    "tokens": "--set seq_len=8192 --set global_batch=512",
+    "n_gpus": "--set n_gpus=16",
+    "gpu_model": "--set gpu_model=H100",
+    "dtype": "--set dtype=bf16",
+    "params": "--set params=8e9",
+}
+"""Options that state what a log lacks."""
 
 
 def _telemetry(contents: RunContents) -> Iterator[Unknown]:

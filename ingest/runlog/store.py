@@ -98,7 +98,7 @@ def ingest_files(
                 ahead=not 0 < source.size <= SMALL,
             )  # fmt: skip
         except InputError as error:
-            raise _with_cut(error, source) from None
+            raise _of_log(error, source) from None
         findings.warnings += _cut(source)
         return ReadLog(log, own_cuts, from_file(source.name), source.digest())
 
@@ -145,8 +145,10 @@ def _cut(source: Input) -> list[LoadWarning]:
     return [] if source.cut is None else [LoadWarning("packed_log_cut", source.n_unpacked, source.cut)]
 
 
-def _with_cut(error: InputError, source: Input) -> InputError:
-    """The error of a log; for one that is cut off, this is the error."""
+def _of_log(error: InputError, source: Input) -> InputError:
+    """The error with the name of its log; for a log that is cut off, this is the error."""
+    if source.name not in str(error):
+        error.args = (f"{source.name}: {error}",)
     if source.cut is None:
         return error
     n_read = f"only its first {source.n_unpacked:,} bytes could be unpacked"

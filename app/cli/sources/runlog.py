@@ -63,17 +63,23 @@ def run(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
     """Request for logs of other frameworks: facts that they do not record, from the options and the configuration."""
+    from app import clock
     from app.config.log_formats import tried_formats
     from app.config.place import config_file
+    from app.errors import UsageError
+    from ingest.iso_time import iso
     from ingest.runlog import facts
     from ingest.runlog.formats.text.times import parse_begin
     from ingest.runlog.translation import LogRequest
 
     timezone = options.timezone or settings.timezone
+    begin = None if options.begin is None else parse_begin(options.begin, timezone)
+    if begin is not None and begin > clock.now():
+        raise UsageError(f"--begin {options.begin} lies in the future; now it is {iso(clock.now())}")
     return LogRequest(
         facts={**(facts.of_model(options.model) if options.model else {}), **facts.stated(options.set)},
         timezone=timezone,
-        begin=None if options.begin is None else parse_begin(options.begin, timezone),
+        begin=begin,
         year=options.year,
         formats=tried_formats(settings.runlog, config_file(options.config)),
     )

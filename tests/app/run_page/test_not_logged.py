@@ -85,6 +85,11 @@ def test_steps_in_no_log_are_counted_on_the_page(
     assert all(text in facts for text in others)
 
 
+def test_page_has_options_for_tokens_the_log_lacks(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "middle", "--warehouse", str(warehouse)]) == 0
+    assert "--set seq_len=8192 --set global_batch=512" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_number_alone_is_no_name_that_another_is_like(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "42", "--warehouse", str(warehouse)]) == 0
     printed = " ".join(capsys.readouterr().out.split())

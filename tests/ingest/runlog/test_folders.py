@@ -241,6 +241,12 @@ def test_trainer_states_of_a_run_only_the_newest(tmp_path: Path) -> None:
     assert load_from_october(tmp_path / "other", *tmp_path.glob("llama/**/*.json"))[1] == {"llama": 100}
 
 
+def test_error_of_a_file_below_a_folder_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text('print({"log_history": []})  # not JSON')
+    [error] = [str(report.error) for report in load(tmp_path / "warehouse", tmp_path) if report.error]
+    assert error.startswith(f"{tmp_path / 'train.py'}: trainer_state.json that is cut or damaged: ")
+
+
 def test_trainer_state_beside_another_log_is_passed_over(tmp_path: Path) -> None:
     saved_state(tmp_path / "llama" / "checkpoint-20", 20)
     shutil.copytree(EVENT_FILES[0].parent, tmp_path / "llama" / "runs" / "Nov30_08-41-20_vm")

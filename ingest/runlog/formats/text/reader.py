@@ -266,7 +266,17 @@ def _report(found: FormatScan, timeline: Timeline, findings: Findings) -> None:
     if counts["overlaps"]:
         findings.warnings.append(LoadWarning("writers_overlap", counts["overlaps"]))
     if timeline.steps.height and not timeline.steps.has_tokens:
-        findings.warnings.append(LoadWarning("tokens_unknown", None, title))
+        findings.warnings.append(LoadWarning("tokens_to_state", None, _stating(timeline)))
+
+
+def _stating(timeline: Timeline) -> str:
+    """The options that state what the tokens of a step follow from and what is unknown of the last process."""
+    known = timeline.facts_of(timeline.sessions[-1])
+    return " ".join(f"--set {name}={value}" for name, value in _TOKENS_FROM.items() if not known.get(name))
+
+
+_TOKENS_FROM: Final = {"seq_len": 8192, "global_batch": 512, "n_gpus": 64}
+"""Facts that the tokens of a step follow from, with values as examples: the first two, or tokens/s/GPU and the last."""
 
 
 _WITHOUT_TIME: Final = "neither its line nor a line before it has one"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.errors import UntimedError
+from ingest.load_warnings import messages
 from ingest.runlog.formats.text import timeline
 from ingest.runlog.text_format import parse_format
 from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
@@ -87,6 +88,8 @@ def test_deepspeed_pipeline_lines_need_begin() -> None:
     text = "".join(f"steps: {n} loss: 5.5508 iter time (s): 2.000 samples/sec: 16.000\n" for n in (10, 20))
     with pytest.raises(UntimedError, match="DeepSpeed"):
         read(text)
+    warnings = messages(read(text, begin=DAY, facts={"n_gpus": 8}).warnings)
+    assert warnings[-1].endswith("own values: --set seq_len=8192 --set global_batch=512")
     parsed = read(text, begin=DAY, facts={"seq_len": 100})
     assert [(step, begin) for step, begin, _ in steps(parsed)][-2:] == [(19, 18), (20, 20)]
     assert set(parsed.frames["steps"]["tokens"]) == {3200}
