@@ -107,7 +107,7 @@ def locked(root: Path, *, verb: str, now: datetime) -> Iterator[Lock]:
         except BlockingIOError as error:
             raise LockedWarehouseError(_locked_message(root)) from error
         lock = Lock(descriptor, before if before is None else last_holder(root))
-        lock.note(pid=os.getpid(), host=socket.gethostname(), verb=verb, since=now.isoformat())
+        lock.note(pid=os.getpid(), host=socket.gethostname(), verb=verb, since=f"{now:%Y-%m-%dT%H:%M:%SZ}")
         yield lock
     finally:
         os.close(descriptor)

@@ -151,9 +151,8 @@ def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
         known = [claim.narrowed] if claim.narrowed else []
         known += [PEAK_IN_USE] if claim.metric == "mfu" and claim.dtype is None else []
         known += [f"left out {one.words()}" for one in claim.exclusions]
-        known += (
-            [f"to decide: {each.measured.needed}"] if each.verdict == "undetermined" and each.measured.needed else []
-        )
+        needed = each.measured.needed if each.verdict == "undetermined" else ""
+        known += [needed if needed.startswith("cannot tell") else f"to decide: {needed}"] if needed else []
         texts += [f"{claim.id}: {text}" for text in known]
     return [line for text in texts for line in wrap(_in_line(text), terminal.width, indent="  ", first="")]
 

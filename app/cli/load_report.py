@@ -6,12 +6,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from app import console
+from ingest.errors import shorten
 from ingest.store.report import LoadSummary, counts, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import polars as pl
+
     from ingest.store.report import LoadReport
+
+_REASONS: Final = 2
+"""Reasons of rejected rows that are printed."""
 
 MANY: Final = 3
 """Inputs with the same warning, of which it is printed once."""
@@ -33,8 +39,21 @@ def print_report(reports: Sequence[LoadReport], *, files: bool) -> None:
             if warning.message not in many:
                 console.echo(f"  warning: {warning.message}", error=True)
         if report.parsed.rows_rejected:
-            console.echo("  rejected rows are stored with their reasons: trackside status", error=True)
+            console.echo(f"  {_rejected(report.parsed.rejects)}", error=True)
     for message, count in many.items():
         console.echo(f"warning of {count:,} inputs: {message}", error=True)
     if files and len({report.origin for report in reports}) > 1:
         console.echo(summary(reports), error=True)
+
+
+def _rejected(rejects: pl.DataFrame) -> str:
+    """The most frequent reasons of rejected rows (`rejects`), each with the first line that has it."""
+    import polars as pl
+
+    reasons = rejects.group_by("reason").agg(pl.len().alias("n"), pl.col("line").min())
+    if reasons.is_empty():
+        return "rejected rows are stored with their reasons: trackside status"
+    frequent = reasons.sort("n", "line", descending=[True, False], nulls_last=True).head(_REASONS)
+    lines = ["" if line is None else f", first in line {line:,}" for line in frequent["line"]]
+    texts = [f"{n:,} rejected: {shorten(reason)}" for reason, n in frequent.select("reason", "n").iter_rows()]
+    return "\n  ".join(map("".join, zip(texts, lines, strict=True))) + "\n  all rejected rows: trackside status"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str], options: argparse.Namespace) -> int:
     """Parse a command line into the options, and do what it requests."""
     parser = build_parser(arguments[0] if arguments else None)
+    if ordered := _verb_first(arguments):
+        parser.refuse(f"options follow the verb: {shlex.join(['trackside', *ordered])}")
     _, unknown = parser.parse_known_args(arguments, options)
     if unknown:
         parser.refuse_unknown(unknown, options)
@@ -78,6 +81,18 @@ def _run(arguments: Sequence[str], options: argparse.Namespace) -> int:
     status = int(run(options))
     sys.stdout.flush()  # a fault of the output counts here: of what Python writes when it ends, it is "ignored"
     return status
+
+
+def _verb_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments in the order that is accepted, where an option of a verb comes before it; else none.
+
+    >>> _verb_first(["--warehouse", "w", "status"]), _verb_first(["--version"]), _verb_first(["show", "--all"])
+    (['status', '--warehouse', 'w'], [], [])
+    """
+    if not arguments or not arguments[0].startswith("-") or arguments[0] in {"-h", "--help", "--version"}:
+        return []
+    verb = next((each for each in arguments if each in modules_of(verbs)), None)
+    return [] if verb is None else [verb, *(each for each in arguments if each != verb)]
 
 
 def _open_streams() -> None:

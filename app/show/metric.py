@@ -92,7 +92,7 @@ def headline(entry: Metric, rows: pl.DataFrame, dimension: str) -> str:
 def _valued(entry: Metric, row: Mapping[str, Any]) -> str:
     value, low, high, ci_low, ci_high = (row[name] for name in ("value", "bound_low", "bound_high", *_INTERVAL))
     if value is None and low is None:
-        return f"cannot tell ({row['note']})" if row["note"] else "cannot tell"
+        return f"cannot tell ({row['note'].removeprefix('cannot tell: ')})" if row["note"] else "cannot tell"
     if entry.unit == "ratio":
         text = bounded(value, low, high)
     elif value is None:

@@ -32,6 +32,16 @@ def test_digits_show_what_misses_a_target(claim: Claim, value: float, measured: 
     assert measured in row
 
 
+@pytest.mark.parametrize(
+    ("needed", "line"),
+    [("cannot tell: no inventory", "g: cannot tell: no inventory"), ("telemetry", "g: to decide: telemetry")],
+)
+def test_undetermined_claim_has_what_would_decide_it(needed: str, line: str) -> None:
+    judged = judge(CLAIM, Measurement(value=None, low=None, high=None, needed=needed))
+    assert judged.verdict == "undetermined"
+    assert line in list(verdict_lines([judged], "c", Terminal()))
+
+
 def test_arithmetic_has_these_digits_too() -> None:
     judged = judge(replace(CLAIM, target=0.9900001), Measurement(value=0.99, low=0.99, high=0.99))
     text = " ".join(verdict_lines([judged], "c", Terminal(), explain=True))

@@ -48,6 +48,7 @@ def test_a_name_like_no_other_gets_the_list() -> None:
     assert done.returncode == 2
     assert "there is no verb 'zzz'; there are: adjudicate, backfill, com" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert "options follow the verb: trackside status --warehouse w" in trackside("--warehouse", "w", "status").stderr
     assert "there are: goodput, ettr, mttf" in trackside("show", "zzz").stderr
     assert "unrecognized arguments: --zzz; its options: trackside show --help" in trackside("show", "--zzz").stderr
 

@@ -126,6 +126,7 @@ def metric_row(**known: float | str | None) -> dict[str, float | str | None]:
             "Assumed cost of interruptions: 10 GPU-h to no limit.",
         ),
         ("mpg", [metric_row(subject="c", note="no logs")], "MPG: cannot tell (no logs)."),
+        ("mpg", [metric_row(subject="c", note="cannot tell: no logs")], "MPG: cannot tell (no logs)."),
         (
             "occupancy",
             [metric_row(subject=day, value=value) for day, value in (("mon", 0.9), ("tue", 0.5), ("wed", None))],

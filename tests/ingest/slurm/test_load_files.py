@@ -80,6 +80,7 @@ def test_several_files_are_summed_up_in_one_line(shell: Shell, tmp_path: Path) -
         (tmp_path / name).write_text(with_rows(part))
     files = [tmp_path / name for name in ("a.txt", "b.txt", "none.txt")]
     assert shell("ingest", "slurm", "--cluster", "tiny", *files) == 0
+    assert f"  1 rejected: 2 fields, expected {HEADER.count('|') + 1}, first in line {len(rows) - 13:,}\n" in shell.err
     [line] = [line for line in shell.err.splitlines() if line.startswith("3 files")]
     counts = f"{len(rows):,} rows new, 5 known already, 0 skipped, 1 rejected, 1 warning"
     assert re.fullmatch(rf"3 files: {re.escape(counts)}; 2026-10-01T\S+Z to 2026-10-\S+Z", line)
