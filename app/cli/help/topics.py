@@ -55,11 +55,12 @@ def answers(topic: str) -> list[TopicText]:
     Raises:
         UsageError: nothing; the message suggests near topics.
     """
-    requested = " ".join(topic.split()).lower().removeprefix("trackside ")
+    requested = " ".join(topic.split()).lower().removeprefix("trackside ").removeprefix("show ")
     direct = [*_rows(requested), *_of_ledger(requested), *_sections(requested)]
     if direct:
         return direct
     pages = [page for name, page in manual.pages().items() if requested in {name, name.rpartition("/")[2]}]
+    pages = pages or [page for name, page in manual.pages().items() if f"/{requested}-" in name]
     if len(pages) == 1:
         return [TopicText(pages[0], "", pages[0].text)]
     if anywhere := list(_anywhere(requested)):

@@ -326,7 +326,7 @@ def _form(answer: Envelope, origin: str) -> AnswerVersion:
         raise SlurmAnswerError(_complaint(problems, origin))
     meta = _decoded(answer.meta)
     meta = meta if isinstance(meta, dict) else {}
-    plugin = meta.get("plugin")
+    plugin = meta.get("plugin") or meta.get("plugins")  # the latter: the commands of Slurm 23.02
     version_text = (
         " ".join(str(plugin.get(key) or "") for key in ("data_parser", "type")) if isinstance(plugin, dict) else ""
     )

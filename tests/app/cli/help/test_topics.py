@@ -54,6 +54,8 @@ def test_every_exit_status_is_a_topic(status: int, meaning: str) -> None:
         ("provisional", "**provisional**: "),
         ("0", "**Exit status 0**: done"),
         ("claims", "# Claims"),
+        ("exit", "# Exit statuses"),
+        ("show ettr", "**ETTR**"),
         ("concepts/ledger", "# The ledger"),
         ("In a browser", "## In a browser"),
     ],

@@ -245,11 +245,12 @@ def test_sluid_is_read_from_newer_slurm() -> None:
 )
 def test_untried_or_unknown_version_is_read_with_a_warning(version: str, output: str) -> None:
     shape = "0.0.38" if version < "0.0.39" else NEWEST
-    about = {"plugin": {"data_parser": f"data_parser/v{version}"}}
-    data = json.dumps({"jobs": [job(shape)], "meta": about, "errors": []}).encode()
-    found = parse_accounting_json(data, ParseContext(origin="x"))
-    assert found.rows_loaded == 1
-    assert output in "\n".join(messages(found.warnings))
+    for member in ("plugin", "plugins"):  # `sacct --json` of Slurm 23.02 prints the latter
+        about = {member: {"data_parser": f"data_parser/v{version}"}}
+        data = json.dumps({"jobs": [job(shape)], "meta": about, "errors": []}).encode()
+        found = parse_accounting_json(data, ParseContext(origin="x"))
+        assert found.rows_loaded == 1
+        assert output in "\n".join(messages(found.warnings))
 
 
 @pytest.mark.parametrize("about", [{}, None, [], {"plugin": "x"}, {"plugin": {"type": None}}, {"slurm": 7}])
