@@ -18,6 +18,15 @@ NOTHING = "-"
 _DISPLAYED = {"ratio": "ratio", "s": "seconds", "d": "number"}
 
 
+def minute(value: datetime | None) -> str:
+    """A time to the minute; whose clocks show it is stated where it is printed.
+
+    >>> minute(datetime(2026, 10, 1, 8, 5, 30)), minute(None)
+    ('2026-10-01 08:05', '-')
+    """
+    return NOTHING if value is None else value.strftime("%Y-%m-%d %H:%M")
+
+
 def measured(value: float | None, unit: str, *, digits: int = 1, null: str = CANNOT_TELL, more: int = 0) -> str:
     """A number of a metric with its unit.
 

@@ -208,8 +208,11 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }
-"""The message of each code, with `{count:one|several}` (see `CountedNoun`) and `{detail}`. `text`: only the text was
-recorded, as in earlier versions' loads. A message that is `{detail}` alone has more particulars than these two."""
+"""The message of each code, with `{count:one|several}` (see `CountedNoun`) and `{detail}`. A message that is `{detail}`
+alone has more particulars than these two."""
+
+OF_EARLIER_VERSIONS: Final = frozenset({"text", "tokens_unknown"})
+"""Codes that only the loads of earlier versions have. `text`: only the text was recorded."""
 
 
 @dataclass(frozen=True, slots=True)

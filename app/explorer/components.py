@@ -11,6 +11,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from app.explorer import phone_columns, wording, zones
+from app.formatting import minute
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
@@ -448,7 +449,7 @@ def _text(value: Any, unit: str) -> str:
 
 
 _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
-    "time": headline_text.moment,
+    "time": minute,
     "run": headline_text.run_label,
     "words": lambda name: wording.in_words(name) if name else "",
     "hours": headline_text.hours,

@@ -12,7 +12,7 @@ from app.clusters import clusters, require_cluster
 from app.errors import UsageError
 from app.explorer import commands, zones
 from app.faults import FAULTS
-from app.results import headline_text
+from app.formatting import minute
 from app.results.coverage import accounted, gaps_in, share_without
 from app.times import iso, months, parse_time
 from app.window import Window
@@ -108,7 +108,7 @@ class View:
 
     def moment(self, value: datetime | None) -> str:
         """A time to the minute as clocks in the chosen zone show it."""
-        return headline_text.moment(None if value is None else zones.local(value, self.zone))
+        return minute(None if value is None else zones.local(value, self.zone))
 
     def titled(self, heading: str) -> str:
         """The heading of times, with whose clocks show them: `Started (UTC)`."""

@@ -11,8 +11,6 @@ from app.results.headlines import headline_is_of
 from ingest.counted import counted
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from app.results.headlines import Headline
     from metrics.claims.verdict import Claim, Judged
 
@@ -155,11 +153,6 @@ def share(value: float | None) -> str:
     ('12.3 %', '< 0.1 %', '-')
     """
     return display(value, "ratio")
-
-
-def moment(value: datetime | None) -> str:
-    """A time to the minute, in UTC (which the page states once)."""
-    return "-" if value is None else value.strftime("%Y-%m-%d %H:%M")
 
 
 def gpus(value: Any) -> str:  # noqa: ANN401 - decimal, float or None

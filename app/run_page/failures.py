@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from app.formatting import duration
-from app.results.headline_text import moment
+from app.formatting import duration, minute
 from app.run_page import texts
 from app.terminal.cells import fit, width
 from ingest.counted import counted
@@ -59,7 +58,7 @@ def _interruption(page: TextPage, row: Row, restart: Row | None) -> None:
     """When, why, where, its cost; the evidence, and when it ran again."""
     cost = "" if row["cost_gpu_s"] is None else texts.hours(row["cost_gpu_s"], "GPU-h")
     evidence, again = _evidence(row), "" if restart is None else _restarted(restart)
-    head = f"  {moment(row['ended_at'])}  {_cause(row)}"
+    head = f"  {minute(row['ended_at'])}  {_cause(row)}"
     if again and not evidence and width(head) + width(again) + width(cost) + 3 <= page.columns:
         head, again = f"{head}; {again}", ""
     page.add((fit(head, page.columns - width(cost) - 1), None), (f" {cost}" if cost else "", "bad"))
@@ -147,6 +146,6 @@ def _process(row: Row) -> str:
     after = f", {duration(row['gap_s'])} after the one before" if row["gap_s"] else ""
     lasted = duration((row["ended_at"] - row["started_at"]).total_seconds())
     if row["first"] is None:
-        return f"{moment(row['started_at'])}  no step in {lasted}{after}"
+        return f"{minute(row['started_at'])}  no step in {lasted}{after}"
     lost = f", {row['lost']:,} of them lost" if row["lost"] else ""
-    return f"{moment(row['started_at'])}  steps {row['first']:,} to {row['last']:,} in {lasted}{lost}{after}"
+    return f"{minute(row['started_at'])}  steps {row['first']:,} to {row['last']:,} in {lasted}{lost}{after}"

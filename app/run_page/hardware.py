@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from app.results.headline_text import moment
+from app.formatting import minute
 from app.run_page import efficiency, slowness, texts
 from app.run_page.header import components
 
@@ -92,7 +92,7 @@ def _health(contents: RunContents) -> list[tuple[str, str]]:
 def _incident(row: Row) -> str:
     end = "; it may have ended an attempt" if row["at_end"] else ""
     what = f"{texts.name(row['node'])}: {texts.name(row['kinds'])} ({row['severity']})"
-    return f"{moment(row['started_at'])}  {what}{end}"
+    return f"{minute(row['started_at'])}  {what}{end}"
 
 
 def _slow(contents: RunContents) -> list[tuple[str, str]]:

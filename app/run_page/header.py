@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from app.formatting import duration
-from app.results.headline_text import moment
+from app.formatting import duration, minute
 from app.results.runs.joins import JOINED_BY
 from app.run_page import texts
 from app.run_page.lines import LABEL
@@ -67,7 +66,7 @@ def facts(page: TextPage, contents: RunContents) -> None:
     nodes = _held_nodes(contents)
     if nodes:
         page.fact("Nodes", fit(nodes, page.columns - LABEL).rstrip())
-    page.fact("Submitted", f"{moment(run['first_submitted_at'])} UTC")
+    page.fact("Submitted", f"{minute(run['first_submitted_at'])} UTC")
     page.fact("Started", _started(contents))
     if contents.started:
         page.fact("Ended", _ended(contents))
@@ -143,14 +142,14 @@ def _started(contents: RunContents) -> str:
         reason = last_held(contents)["reason"]
         why = f"; reason: {texts.name(reason)}" if reason and reason != "None" else ""
         if contents.over:
-            return f"never; it ended {moment(run['ended_at'])} UTC without having started"
+            return f"never; it ended {minute(run['ended_at'])} UTC without having started"
         since = run["eligible_at"]
         if since is None:
             return f"not yet: it is not eligible to start{why}"
         return f"not yet: waits for {duration((contents.window.until - since).total_seconds())}{why}"
     waited = None if run["eligible_at"] is None else (run["started_at"] - run["eligible_at"]).total_seconds()
     queue = "" if waited is None or waited <= 0 else f", after {duration(waited)} in the queue"
-    return f"{moment(run['started_at'])} UTC{queue}"
+    return f"{minute(run['started_at'])} UTC{queue}"
 
 
 def _ended(contents: RunContents) -> str:
@@ -161,10 +160,10 @@ def _ended(contents: RunContents) -> str:
     if not contents.over:
         so_far = duration(max(0.0, (until - run["started_at"]).total_seconds()))
         word = "not yet" if last["ended_at"] is None else "not yet: waits for nodes again"
-        return f"{word}; {so_far} since its first start by {moment(until)}, the end of the data{limited}"
+        return f"{word}; {so_far} since its first start by {minute(until)}, the end of the data{limited}"
     lasted_s = (run["ended_at"] - run["started_at"]).total_seconds()
     used = _used(lasted_s, limit) if limit and run["n_attempts"] == 1 else ""
-    return f"{moment(run['ended_at'])} UTC, after {duration(lasted_s)}{used}{_exit(last)}"
+    return f"{minute(run['ended_at'])} UTC, after {duration(lasted_s)}{used}{_exit(last)}"
 
 
 def _used(lasted_s: float, limit: float) -> str:
@@ -189,8 +188,8 @@ def _attempts(contents: RunContents) -> str:
 def _times_of_log(page: TextPage, contents: RunContents) -> None:
     run = contents.run
     lasted = (run["ended_at"] - run["started_at"]).total_seconds()
-    page.fact("First line", f"{moment(run['started_at'])} UTC")
-    page.fact("Last line", f"{moment(run['ended_at'])} UTC, {duration(lasted)} later{_read(contents)}")
+    page.fact("First line", f"{minute(run['started_at'])} UTC")
+    page.fact("Last line", f"{minute(run['ended_at'])} UTC, {duration(lasted)} later{_read(contents)}")
     page.fact("Processes", texts.count(len(contents.attempts)))
 
 

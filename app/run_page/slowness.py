@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from app.results.headline_text import moment
+from app.formatting import minute
 from app.results.steps.stalls import stalls_of, step_gaps
 from app.run_page import texts
 from metrics.stragglers.verdict import STRAGGLING
@@ -60,4 +60,4 @@ def _straggler(row: Row) -> str:
 def _stall(row: Row) -> str:
     cost = "" if row["lost_gpu_s"] is None else f", {texts.hours(row['lost_gpu_s'], 'GPU-h')}"
     lasted = f"{row['seconds'] / 60:,.0f} min"
-    return f"{moment(row['began_at'])}  {row['kind']}, {lasted}{cost}: {texts.name(row['reason'])}"
+    return f"{minute(row['began_at'])}  {row['kind']}, {lasted}{cost}: {texts.name(row['reason'])}"

@@ -171,7 +171,7 @@ class FolderStorage:
 
 def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
     """Files in a folder and those below it, which may be many: a `Path` of each takes longer than its stat."""
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files_below(entry.path)

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from app.explorer import wording
+from app.formatting import minute
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
@@ -274,7 +275,7 @@ def _of_segment(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """The tooltip of a segment beside its category: share, attempt and length, from, to."""
     length = headline_text.days((row["ended_at"] - row["started_at"]).total_seconds())
     part = "" if row["share"] > 0.9995 else f", {headline_text.share(row['share'])} of it"
-    began, ended = (headline_text.moment(row[end]) for end in ("started_at", "ended_at"))
+    began, ended = (minute(row[end]) for end in ("started_at", "ended_at"))
     return part, f"attempt {row['attempt_no']}, {length}", began, ended
 
 
@@ -285,7 +286,7 @@ def _ms(times: pl.Series) -> list[int]:
 
 def _ended(row: Mapping[str, Any]) -> str:
     cause = wording.in_words(row["cause"])
-    return f"<b>{safe(row['class'])}: {safe(cause)}</b><br>{headline_text.moment(row['ended_at'])} UTC"
+    return f"<b>{safe(row['class'])}: {safe(cause)}</b><br>{minute(row['ended_at'])} UTC"
 
 
 def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:

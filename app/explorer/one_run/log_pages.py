@@ -14,7 +14,7 @@ from app.explorer.filters import address, parameters
 from app.explorer.one_run import cards, logged, parts
 from app.explorer.page import Addresses, PageData
 from app.explorer.row_texts import texts_of
-from app.formatting import duration, measured
+from app.formatting import duration, measured, minute
 from app.results import headline_text
 from app.run_page.next_steps import next_steps
 from app.run_page.training import advice_text
@@ -214,9 +214,9 @@ def _head(contents: RunContents, options: str) -> Component:
         ("GPUs", headline_text.gpus(contents.gpus)),
         ("GPU model", model),
         ("Processes", f"{len(contents.attempts):,}"),
-        ("First line (UTC)", headline_text.moment(contents.window.since)),
-        ("Last line (UTC)", headline_text.moment(last)),
-        ("Log last read (UTC)", None if read is None else headline_text.moment(read)),
+        ("First line (UTC)", minute(contents.window.since)),
+        ("Last line (UTC)", minute(last)),
+        ("Log last read (UTC)", None if read is None else minute(read)),
     ]
     first, *_ = next_steps(contents)
     return html.Div(

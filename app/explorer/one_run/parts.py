@@ -141,7 +141,7 @@ def slow_words(rows: pl.DataFrame) -> str:
         f"In {slow.height:,} of {blocks.height:,} blocks of {BLOCK_STEPS} steps the median step took {SLOW:g} times "
         f"as long as usual ({formatting.measured(usual, 's')}) or more. The slowest: steps {worst['step']:,} to "
         f"{worst['last']:,}, "
-        f"{worst['duration_s'] / usual:.2g} times as long, from {headline_text.moment(worst['ts'])} UTC on."
+        f"{worst['duration_s'] / usual:.2g} times as long, from {formatting.minute(worst['ts'])} UTC on."
     )
 
 

@@ -54,7 +54,7 @@ class ReadPool:
         self._lock = threading.Lock()
         self._open: dict[str, list[Reader]] = {}
         self._stopped: set[str] = set()
-        self._held = _Held()
+        self._held = _HeldCopy()
 
     @contextlib.contextmanager
     def on_behalf(self, ticket: str) -> Iterator[None]:
@@ -129,7 +129,7 @@ class ReadPool:
                     self._open[ticket].remove(reader)
 
 
-class _Held:
+class _HeldCopy:
     """The copy that was read last, open for a moment after its readers are closed. Safe for threads."""
 
     def __init__(self) -> None:

@@ -340,7 +340,7 @@ def test_nodes_read_in_part_give_the_rows_of_all(
         cluster.load()
         old_nodes_were_others(cluster)
         cluster.compute()
-        for name in ("of", "holding", "seen"):
+        for name in ("of", "holding", "presence"):
             monkeypatch.setattr(AttemptNodes, name, lambda known, *_: known.every())
         assert_same_as_full(cluster)
 

@@ -88,7 +88,7 @@ def test_events_that_name_their_cluster_need_no_other_to_name_it(tmp_path: Path)
         "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\nc9|n1|1795247000|1795247100|DOWN|dead|root\n"
     )
 
-    alone = trackside("ingest", "slurm", "--warehouse", str(tmp_path / "w"), str(events))
+    alone = trackside("ingest", "slurm", "--until", "2026-12-01", "--warehouse", str(tmp_path / "w"), str(events))
     other = trackside("ingest", "slurm", "--cluster", "c8", "--warehouse", str(tmp_path / "w"), str(events))
 
     assert alone.returncode == 0, alone.stderr
