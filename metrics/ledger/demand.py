@@ -17,6 +17,9 @@ from metrics.ledger.demand_causes import CAUSES, Idle, causes
 from metrics.wait_reasons import BY_A_RULE, NOT_WAITING
 
 
+_SLURM: Final = "slurm"
+
+
 def waiting(
     attempts: pl.DataFrame,
     nodes: pl.DataFrame,
@@ -32,7 +35,8 @@ def waiting(
     A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
     data. It could run on the nodes of its partitions; where the inventory names no partitions, or accounting none of
     the job, on any node. A job that its user holds, that depends on another, or that requests what no node or rule
-    allows, waits for no node.
+    allows, waits for no node. A job of another scheduler than Slurm whose request is unknown (shared GPUs, claims)
+    waits for some part of a GPU, so any idle GPU may be what it waits for. That of Slurm's may be none at all.
 
     Accounting keeps one reason for each job: the last one that was neither `Priority` nor `Resources`, even of a job
     that started. So a reason alone never decides; `metrics.ledger.demand_causes` has the rules.
@@ -166,8 +170,9 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     """
     ends = covered.group_by("cluster").agg(pl.col("ended_at").max().alias("_end"))
     requested = pl.col("req_milli_gpus")
+    some_part = requested.is_null() & (pl.col("scheduler") != _SLURM)
     return (
-        attempts.filter((requested > 0) | (pl.col("milli_gpus") > 0))
+        attempts.filter((requested > 0) | (pl.col("milli_gpus") > 0) | some_part)
         .filter(~(pl.col("started_at").is_null() & pl.col("reason").fill_null("").str.contains(NOT_WAITING)))
         .join(ends, on="cluster")
         .with_columns(until=pl.coalesce("started_at", "ended_at", "_end"))
@@ -177,7 +182,12 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
             pl.col("partition").fill_null("").str.split(",").alias("partition"),
             pl.col("eligible_at").dt.epoch("us").alias("started"),
             pl.col("until").dt.epoch("us").alias("ended"),
-            pl.when(requested > 0).then(requested).otherwise("milli_gpus").alias("need"),
+            pl.when(requested > 0)
+            .then(requested)
+            .when(pl.col("milli_gpus") > 0)
+            .then("milli_gpus")
+            .otherwise(1)
+            .alias("need"),
             pl.when(pl.col("req_nodes") > 0).then("req_nodes").alias("nodes"),
             pl.when(pl.col("req_segment") > 0).then("req_segment").alias("segment"),
             pl.col("reason").fill_null("").str.contains(BY_A_RULE).alias("rule"),

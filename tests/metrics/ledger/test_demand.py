@@ -139,6 +139,23 @@ def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, wa
     assert result["cause"].null_count() == result.height
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "requested", "waits"),
+    [("kubernetes", None, True), ("kubernetes", 0, False), ("slurm", None, False), ("slurm", 1000, True)],
+)
+def test_pod_with_an_unknown_share_of_gpus_waits(scheduler: str, requested: int | None, *, waits: bool) -> None:
+    attempts = rows(
+        frames.ATTEMPTS,
+        {"cluster": "c", "scheduler": scheduler, "job_id": "1", "eligible_at": at(5), "state": "PENDING",
+         "req_milli_gpus": requested, "milli_gpus": 0},
+    )  # fmt: skip
+    whole = {"cluster": "c", "node": "n1", "started_at": at(0), "ended_at": at(UNTIL), "milli_gpus": 8000}
+    held = frames.empty(frames.ATTEMPT_NODES)
+    there = rows(frames.INVENTORY, whole)
+    result = waiting(attempts, frames.empty(frames.NODES), there, span(0, UNTIL), attempt_nodes=held).demand()
+    assert ticks(result) == ({("n1", None): UNTIL - 5} if waits else {})
+
+
 def test_idle_gpus_that_suffice_only_across_nodes_are_fragmented() -> None:
     result = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 8, nodes=1)])
     assert ticks(result) == {("n1", "fragmentation"): 4, ("n2", "fragmentation"): 4}
