@@ -64,7 +64,7 @@ def parse_period(text: str, zone: tzinfo = UTC) -> tuple[datetime, datetime]:
 
     Args:
         text: `2026-10`, `2026-Q3`, `2026-W40`, `2026-10-05`, `2026-10-01..2026-10-15T12:00`.
-        zone: in whose midnights the calendar's periods begin and end. FROM and UNTIL without a zone are UTC.
+        zone: in whose midnights the calendar's periods begin and end; FROM and UNTIL without a zone are in it, too.
 
     Raises:
         UsageError: none of these, no such month, week or day, or it ends before it begins.
@@ -73,13 +73,15 @@ def parse_period(text: str, zone: tzinfo = UTC) -> tuple[datetime, datetime]:
     ['2026-12-01T00:00:00Z', '2027-01-01T00:00:00Z']
     >>> [iso(moment) for moment in parse_period("2026-Q4", zoneinfo.ZoneInfo("Europe/Berlin"))]
     ['2026-09-30T22:00:00Z', '2026-12-31T23:00:00Z']
+    >>> [iso(moment) for moment in parse_period("2026-10-01..2026-11-01", zoneinfo.ZoneInfo("Europe/Berlin"))]
+    ['2026-09-30T22:00:00Z', '2026-10-31T23:00:00Z']
     >>> [iso(moment) for moment in parse_period("2026-W40")]
     ['2026-09-28T00:00:00Z', '2026-10-05T00:00:00Z']
     """
     requested = text.strip()
     if ".." in requested:
         first, _, last = requested.partition("..")
-        since, until = parse_time(first), parse_time(last)
+        since, until = parse_time(first, zone=zone), parse_time(last, zone=zone)
         if since >= until:
             raise UsageError(f"the period {requested} ends before it begins: write FROM..UNTIL")
         return since, until
@@ -108,10 +110,11 @@ def zone_of(name: str) -> tzinfo:
         raise UsageError(f"{name!r} is no time zone; write it like Europe/Berlin, or UTC") from None
 
 
-def periods_before(text: str, count: int) -> list[str]:
+def periods_before(text: str, count: int, zone: tzinfo = UTC) -> list[str]:
     """The periods of the same kind that come before one, the last one last.
 
-    Before FROM..UNTIL come periods of its length. Periods before the year 1 are left out.
+    Before FROM..UNTIL come periods of its length; FROM and UNTIL without a zone are in `zone`. Periods before the year 1
+    are left out.
 
     >>> periods_before("2026-02", 3)
     ['2025-11', '2025-12', '2026-01']
@@ -120,10 +123,10 @@ def periods_before(text: str, count: int) -> list[str]:
     >>> periods_before("2026-10-08..2026-10-15", 1)
     ['2026-10-01T00:00:00Z..2026-10-08T00:00:00Z']
     """
-    return list(islice(earlier_periods(text), count))[::-1]
+    return list(islice(earlier_periods(text, zone), count))[::-1]
 
 
-def earlier_periods(text: str) -> Iterator[str]:
+def earlier_periods(text: str, zone: tzinfo = UTC) -> Iterator[str]:
     """The periods of the same kind before one, the last one first, as far as the year 1.
 
     >>> list(islice(earlier_periods("2026-Q2"), 3))
@@ -131,13 +134,13 @@ def earlier_periods(text: str) -> Iterator[str]:
     """
     with suppress(ValueError, OverflowError):
         while True:
-            text = _before(text.strip())
+            text = _before(text.strip(), zone)
             yield text
 
 
-def _before(text: str) -> str:
+def _before(text: str, zone: tzinfo) -> str:
     if ".." in text:
-        since, until = parse_period(text)
+        since, until = parse_period(text, zone)
         return f"{iso(since - (until - since))}..{iso(since)}"
     day = _calendar(text)[0] - timedelta(days=1)
     kinds = {"month": _MONTH, "quarter": _QUARTER, "week": _WEEK}

@@ -135,7 +135,7 @@ def _contract(entries: _ClaimsFile, calendars: tuple[Calendar, ...]) -> Contract
     terms = entries.contract
     agreed = tuple(event for calendar in calendars for event in calendar.events)
     return Contract(
-        claims=tuple(_with_maintenance(entry.claim(), agreed) for entry in entries.claim),
+        claims=tuple(_with_maintenance(replace(entry.claim(), zone=terms.zone), agreed) for entry in entries.claim),
         terms={entry.id: entry.terms() for entry in entries.claim},
         calendars=calendars,
         **terms.model_dump(exclude={"maintenance", "zone"}),

@@ -14,7 +14,7 @@ from app.claims.verdict_text import from_text
 from app.corrections import records as adjudications
 from app.errors import REFUTED, UNDETERMINED, UsageError
 from app.results.coverage import covered, in_words
-from app.times import parse_period
+from app.times import parse_period, zone_of
 from app.window import Window
 from metrics.claims.verdict import Measurement, judge
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from app.results.coverage import CoveredPeriod
     from app.window import RowSource
     from metrics.claims.verdict import Claim, Exclusion, Judged
+
+    _Periods = dict[tuple[str | None, str | None], tuple[CoveredPeriod, int]]
+    """Periods of claims by their window and zone, with the corrections that count in them."""
 
 
 def verify(source: RowSource, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
@@ -51,8 +54,8 @@ def verify(source: RowSource, requested: Window, claims: Iterable[Claim]) -> lis
 
 def judge_claims(source: RowSource, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
     """As `verify`, from the numbers of this moment, whatever is stored: what `compute` stores."""
-    cache: dict[str | None, tuple[CoveredPeriod, int]] = {
-        None: (covered(source, requested), len(adjudications.counting_in(source, requested)))
+    cache: _Periods = {
+        (None, None): (covered(source, requested), len(adjudications.counting_in(source, requested)))
     }
     return [_judged(source, requested, _with_own_maintenance(source, requested, claim), cache) for claim in claims]
 
@@ -62,7 +65,7 @@ def _with_own_maintenance(source: RowSource, requested: Window, claim: Claim) ->
     if not any(each.calendar for each in claim.exclusions):
         return claim
     try:
-        period = requested if claim.window is None else own_period(source, requested.cluster, claim.window)
+        period = requested if claim.window is None else own_period(source, requested.cluster, claim)
     except UsageError:
         return claim
     return replace(claim, exclusions=tuple(each for each in claim.exclusions if _is_of(each, period)))
@@ -76,25 +79,27 @@ def _is_of(exclusion: Exclusion, period: Window) -> bool:
 
 
 def _judged(
-    source: RowSource, requested: Window, claim: Claim, cache: dict[str | None, tuple[CoveredPeriod, int]]
+    source: RowSource, requested: Window, claim: Claim, cache: _Periods
 ) -> Judged:
-    if claim.window not in cache:
+    key = (claim.window, claim.window and claim.zone)
+    if key not in cache:
         try:
-            period = own_period(source, requested.cluster, claim.window or "")
-            cache[claim.window] = covered(source, period), len(adjudications.counting_in(source, period))
+            period = own_period(source, requested.cluster, claim)
+            cache[key] = covered(source, period), len(adjudications.counting_in(source, period))
         except UsageError as error:  # others are judged all the same
             return judge(claim, Measurement(needed=f"data of its window: {error}"))
-    coverage, corrections = cache[claim.window]
+    coverage, corrections = cache[key]
     judged = judge(claim, measure(source, coverage.window, claim))
     judged = replace(judged, since=coverage.window.since, until=coverage.window.until, adjudications=corrections)
     return _of_whole_period(judged, coverage.share)
 
 
-def own_period(source: RowSource, cluster: str, window: str) -> Window:
-    """The period of a claim that has one: of the calendar, or a number of days before the end of the data."""
+def own_period(source: RowSource, cluster: str, claim: Claim) -> Window:
+    """The period of a claim that has one: of its zone's calendar, or a number of days before the end of the data."""
+    window = claim.window or ""
     days = rolling_days(window)
     if days is None:
-        return Window(cluster, *parse_period(window))
+        return Window(cluster, *parse_period(window, zone_of(claim.zone or "UTC")))
     computed = source.query("computed", cluster=cluster)
     if computed.is_empty():
         raise UsageError(f"{cluster}: nothing has been computed yet. Run: trackside compute")

@@ -91,7 +91,7 @@ class Claim:
     `basis` are of a scaling efficiency: the smaller size, what both sizes have in common, and what is compared. `runs`
     is a pattern of run ids (`llama-*`), `tokens` the target of a time to train that no log records, `score` how its
     runs make one time: their mean, or MLPerf's official result. `window` is the claim's own period, in the words of
-    the claims file.
+    the claims file, and `zone` the time zone in whose midnights it begins and ends (None: UTC).
     """
 
     id: str
@@ -116,6 +116,7 @@ class Claim:
     score: Literal["mean", "mlperf"] = "mean"
     scope: Scope = Scope()
     window: str | None = None
+    zone: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
 
     @property

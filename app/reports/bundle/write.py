@@ -154,7 +154,7 @@ def _method(reader: Reader, window: Window, period_text: str) -> tuple[Rules, Me
 
 def _scope(reader: Reader, window: Window, claims: Any) -> BundleScope:  # noqa: ANN401 - a sequence of claims
     """The time that the report and every claim is about."""
-    own = [verify.own_period(reader, window.cluster, each.window) for each in claims if each.window is not None]
+    own = [verify.own_period(reader, window.cluster, each) for each in claims if each.window is not None]
     return BundleScope(
         window.cluster, min(each.since for each in (window, *own)), max(each.until for each in (window, *own))
     )

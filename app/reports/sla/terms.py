@@ -184,7 +184,7 @@ def trends(source: Reader, contract: Contract, cluster: str, period_text: str) -
     """
     claims = [claim for claim in contract.claims if claim.window is None]
     found: dict[str, list[dict[str, Any]]] = {claim.id: [] for claim in claims}
-    for text in periods_before(period_text, PERIODS_SHOWN):
+    for text in periods_before(period_text, PERIODS_SHOWN, contract.time_zone):
         for claim, row in _in_period(
             source, contract, Window(cluster, *parse_period(text, contract.time_zone)), claims
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -220,6 +220,21 @@ def test_a_capability_is_judged_on_the_existing_data(patchy: Path, tmp_path: Pat
     with open_reader(patchy) as reader:
         (judged,) = verifying.verify(reader, Window("c", *parse_period("2026-09")), read_claims(path))
     assert judged.verdict == "supported"  # two days without a failure; 3.69 x 0.1 are needed
+
+
+@pytest.mark.parametrize(("zone", "begins"), [("Europe/Berlin", "2026-09-23T22:00"), (None, "2026-09-24T00:00")])
+@pytest.mark.parametrize("window", ["2026-09-24", "2026-09-24..2026-09-25"])
+def test_window_of_a_claim_is_in_the_contracts_zone(
+    patchy: Path, tmp_path: Path, window: str, zone: str | None, begins: str
+) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text((f'contract.zone = "{zone}"\n' if zone else "") + entry(metric="mttf", gpus=8.0, window=window))
+    contract = read_contract(path)
+    with open_reader(patchy) as reader:
+        (judged,) = verifying.verify(reader, Window("c", day(1), day(2)), contract.claims)
+    expected = datetime.fromisoformat(begins).replace(tzinfo=UTC)
+    assert (judged.since, judged.until) == (expected, expected + timedelta(days=1))
+    assert parse_period(window, contract.time_zone) == (judged.since, judged.until)
 
 
 def test_without_data_nothing_is_judged(patchy: Path) -> None:
