@@ -113,8 +113,8 @@ def zone_of(name: str) -> tzinfo:
 def periods_before(text: str, count: int, zone: tzinfo = UTC) -> list[str]:
     """The periods of the same kind that come before one, the last one last.
 
-    Before FROM..UNTIL come periods of its length; FROM and UNTIL without a zone are in `zone`. Periods before the year 1
-    are left out.
+    Before FROM..UNTIL come periods of its length; FROM and UNTIL without a zone are in `zone`. Periods before the year
+    1 are left out.
 
     >>> periods_before("2026-02", 3)
     ['2025-11', '2025-12', '2026-01']

@@ -54,9 +54,7 @@ def verify(source: RowSource, requested: Window, claims: Iterable[Claim]) -> lis
 
 def judge_claims(source: RowSource, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
     """As `verify`, from the numbers of this moment, whatever is stored: what `compute` stores."""
-    cache: _Periods = {
-        (None, None): (covered(source, requested), len(adjudications.counting_in(source, requested)))
-    }
+    cache: _Periods = {(None, None): (covered(source, requested), len(adjudications.counting_in(source, requested)))}
     return [_judged(source, requested, _with_own_maintenance(source, requested, claim), cache) for claim in claims]
 
 
@@ -78,9 +76,7 @@ def _is_of(exclusion: Exclusion, period: Window) -> bool:
     return exclusion.since < period.until and exclusion.until > period.since
 
 
-def _judged(
-    source: RowSource, requested: Window, claim: Claim, cache: _Periods
-) -> Judged:
+def _judged(source: RowSource, requested: Window, claim: Claim, cache: _Periods) -> Judged:
     key = (claim.window, claim.window and claim.zone)
     if key not in cache:
         try:

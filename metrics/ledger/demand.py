@@ -16,7 +16,6 @@ from metrics.ledger.capacity import allocated_intervals
 from metrics.ledger.demand_causes import CAUSES, Idle, causes
 from metrics.wait_reasons import BY_A_RULE, NOT_WAITING
 
-
 _SLURM: Final = "slurm"
 
 
