@@ -8,7 +8,7 @@ which they were made: where two concern the same thing the later one counts, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -35,7 +35,7 @@ CONTINUED = "continued: "
 
 @dataclass(frozen=True)
 class CauseFix:
-    """The class, cause or node of an interruption, overruled; None leaves what was derived."""
+    """The class, cause or node of an interruption, overruled; None leaves what it was before."""
 
     id: str
     attempts: tuple[AttemptKey, ...]
@@ -87,7 +87,8 @@ def attempt_keys(fixes: Sequence[CauseFix | RunFix]) -> pl.DataFrame:
 def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl.DataFrame:
     """Interruptions with classes, causes and nodes as persons overruled them.
 
-    A cause other than infrastructure has no node to blame, unless the correction names one. The kind of evidence
+    What a correction does not name stays as an earlier one has it, else as it was derived. A cause other than
+    infrastructure has no node to blame, unless the correction to that class or a later one names it. The kind of evidence
     stays: a person's word is shown as `detail` and by its id in `adjudication`. Incidents are not drawn again here:
     see `metrics.failures.interruptions.with_incidents`.
 
@@ -98,7 +99,9 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
     Returns:
         `frames.INTERRUPTIONS`, rows in the same order.
     """
-    latest = {key: fix for fix in fixes for key in fix.attempts}
+    latest: dict[AttemptKey, CauseFix] = {}
+    for fix in fixes:
+        latest |= {key: _on_top(latest.get(key), fix) for key in fix.attempts}
     if not latest:
         return interrupted
     fixed = pl.DataFrame(
@@ -130,6 +133,14 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
         pl.coalesce("fix_id", "adjudication").alias("adjudication"),
     )  # fmt: skip
     return corrected.select(interrupted.columns)
+
+
+def _on_top(earlier: CauseFix | None, fix: CauseFix) -> CauseFix:
+    """A correction with what it leaves out as an earlier one of the same interruption has it."""
+    if earlier is None:
+        return fix
+    node = earlier.node if fix.kind in {None, "infrastructure"} else None
+    return replace(fix, kind=fix.kind or earlier.kind, cause=fix.cause or earlier.cause, node=fix.node or node)
 
 
 # Node states -----------------------------------------------------------------------------------------------------

@@ -63,11 +63,34 @@ def test_corrected_non_infrastructure_has_no_node_or_incident() -> None:
     assert (one["class"], one["node"], one["incident"]) == ("user", None, None)
 
 
-def test_later_of_two_causes_counts_and_keeps_what_it_leaves_out() -> None:
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [
+        ((None, "nvlink"), ("user", "nvlink", None)),
+        ((None, None, "n2"), ("user", "failed", "n2")),
+        (("infrastructure", "ecc"), ("infrastructure", "ecc", "n1")),
+        (("preemption", "preempted"), ("preemption", "preempted", None)),
+    ],
+)
+def test_later_cause_keeps_what_it_leaves_out(late: tuple[str | None, ...], expected: tuple[str | None, ...]) -> None:
     early = CauseFix("adj-1", (key("1", 0),), "a", "user", "failed")
-    late = CauseFix("adj-2", (key("1", 0),), "b", None, "nvlink")
-    one = corrected_causes(TWO, [early, late]).sort("job_id").to_dicts()[0]
-    assert (one["class"], one["cause"], one["node"], one["adjudication"]) == ("infrastructure", "nvlink", "n1", "adj-2")
+    one = corrected_causes(TWO, [early, CauseFix("adj-2", (key("1", 0),), "b", *late)]).sort("job_id").to_dicts()[0]
+    assert (one["class"], one["cause"], one["node"]) == expected
+    assert one["adjudication"] == "adj-2"
+
+
+def test_node_named_after_the_class_leaves_the_class() -> None:
+    """The second correction names the node only: the interruption stays infrastructure's, by that node."""
+    blamed = CauseFix("adj-1", (key("2", 1),), "a", "infrastructure", "nvlink")
+    named = CauseFix("adj-2", (key("2", 1),), "b", node="n2")
+    freed = CauseFix("adj-3", (key("2", 1),), "c", "user", "failed")
+    for fixes, expected in (
+        ([blamed, named], ("infrastructure", "nvlink", "n2")),
+        ([blamed, named, freed], ("user", "failed", None)),
+        ([named], ("user", "failed", "n2")),
+    ):
+        one = corrected_causes(TWO, fixes).sort("job_id").to_dicts()[1]
+        assert (one["class"], one["cause"], one["node"]) == expected
 
 
 def test_cause_of_an_uninterrupted_attempt_changes_nothing() -> None:
