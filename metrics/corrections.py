@@ -88,9 +88,9 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
     """Interruptions with classes, causes and nodes as persons overruled them.
 
     What a correction does not name stays as an earlier one has it, else as it was derived. A cause other than
-    infrastructure has no node to blame, unless the correction to that class or a later one names it. The kind of evidence
-    stays: a person's word is shown as `detail` and by its id in `adjudication`. Incidents are not drawn again here:
-    see `metrics.failures.interruptions.with_incidents`.
+    infrastructure has no node to blame, unless the correction to that class or a later one names it. The kind of
+    evidence stays: a person's word is shown as `detail` and by its id in `adjudication`. Incidents are not drawn again
+    here: see `metrics.failures.interruptions.with_incidents`.
 
     Args:
         interrupted: `frames.INTERRUPTIONS` of one cluster.

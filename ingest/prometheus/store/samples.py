@@ -135,6 +135,8 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
         name: _renamed(writer, frame, parsed.clusters, RENAMED_AT.get(name, "ts"))
         for name, frame in parsed.frames.items()
     }
+    spellings = _spellings(writer, frames)
+    frames = {name: _spelled(frame, spellings) for name, frame in frames.items()}
     of_gpus = _by_index(writer, settings, frames)
     frames |= {name: pl.concat(parts) for name, parts in of_gpus.items()}
     for table in TABLES:
@@ -235,6 +237,31 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str], mome
         renamed = matched.with_columns(node=pl.coalesce("alias", "node")).sort("row")
         frame = renamed.select(frame.columns)
     return frame
+
+
+def _spellings(writer: Writer, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Nodes that telemetry spells otherwise than Slurm (`N7`, or `n7` for `n7.local`): `cluster`, `node`, `spelled`.
+
+    Names that an input has besides the scheduler's own spelling may be other hosts, and stay: so do several for one
+    node.
+    """
+    key = ["cluster", "node"]
+    named = [frame.select(key) for frame in frames.values() if {*key, "ts"} <= set(frame.columns)]
+    names = pl.concat(named).unique() if named else pl.DataFrame()
+    if names.is_empty():
+        return names
+    spellings = writer.query_with("spelled_nodes", {"incoming": names})
+    once = spellings.filter(pl.len().over("cluster", "spelled") == 1)
+    return once.join(names, left_on=["cluster", "spelled"], right_on=key, how="anti")
+
+
+def _spelled(frame: pl.DataFrame, spellings: pl.DataFrame) -> pl.DataFrame:
+    """The frame with Slurm's spelling of its nodes."""
+    timed = {"ts", *RENAMED_AT.values()} & set(frame.columns)
+    if spellings.is_empty() or not timed or not {"cluster", "node"} <= set(frame.columns):
+        return frame
+    joined = frame.join(spellings, on=["cluster", "node"], how="left", maintain_order="left")
+    return joined.with_columns(node=pl.coalesce("spelled", "node")).select(frame.columns)
 
 
 # --- samples and their hours
@@ -365,5 +392,6 @@ def has_new_events(writer: Writer, parsed: Parsed) -> bool:
     """Whether there are events that the warehouse does not have."""
     if "health_events" not in parsed.frames:
         return False
-    events = _renamed(writer, parsed.frames["health_events"], parsed.clusters)
+    renamed = _renamed(writer, parsed.frames["health_events"], parsed.clusters)
+    events = _spelled(renamed, _spellings(writer, {"health_events": renamed}))
     return _merged_events(writer, events) is not None

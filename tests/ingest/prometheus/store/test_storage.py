@@ -382,6 +382,37 @@ def test_unknown_node_aliases_are_left_out_and_repeats_kept_once(tmp_path: Path)
     assert named[2][1] == START + timedelta(minutes=90)
 
 
+@pytest.mark.parametrize(
+    ("slurm", "telemetry"),
+    [
+        (("N1", "n2"), {"N1", "n2"}),
+        (("n1.dc.local", "n2"), {"n1.dc.local", "n2"}),
+        (("n1", "N1", "n2"), {"n1", "n2"}),
+        (("n1.a", "n1.b", "n2"), {"n1", "n2"}),
+        (("n1x", "n2"), {"n1", "n2"}),
+        (("N2", "n3"), {"n1", "N2"}),
+    ],
+)
+def test_a_node_is_one_whatever_its_case_or_domain(tmp_path: Path, slurm: tuple[str, ...], telemetry: set[str]) -> None:
+    warehouse = tmp_path / "w"
+    inventory(warehouse, *slurm)
+    put(warehouse, minutes(0, 5))
+    with open_reader(warehouse) as reader:
+        for table in ("gpu_samples", "gpu_hours", "node_samples"):
+            assert set(reader.table(table)["node"]) == telemetry
+
+
+def test_two_spellings_in_one_input_are_two_nodes(tmp_path: Path) -> None:
+    """Slurm knows `n1` only: whether `N1` is the same host is unknown, since telemetry has both."""
+    warehouse = tmp_path / "w"
+    inventory(warehouse, "n1")
+    both = {name: rows.with_columns(pl.col("node").str.replace("n2", "N1")) if "node" in rows.columns else rows
+            for name, rows in minutes(0, 5).items()}  # fmt: skip
+    put(warehouse, both)
+    with open_reader(warehouse) as reader:
+        assert set(reader.table("gpu_samples")["node"]) == {"n1", "N1"}
+
+
 def test_names_and_samples_of_one_input_find_each_other(tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     inventory(warehouse, "slurm-0")
