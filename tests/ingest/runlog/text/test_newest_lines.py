@@ -163,3 +163,9 @@ def test_the_driver_that_nvidia_smi_printed_is_an_event() -> None:
     driver = parsed.frames["run_events"].filter(kind="driver")
     assert driver["detail"].to_list() == ["570.86.15"]
     assert driver["ts"].to_list() == [parsed.frames["run_sessions"]["started_at"].min()]
+
+
+@pytest.mark.parametrize("arguments", ["Namespace(lr=0.1, num_updates=500)", '{"loss": "mse", "num_updates": 500}'])
+def test_arguments_with_num_updates_are_no_step_of_fairseq(arguments: str) -> None:
+    text = f"{arguments}\n" + "".join(f"iter {n}: loss 2.5000, time 2000.00ms, mfu 31.20%\n" for n in (1, 2, 3))
+    assert steps(read(text, begin=DAY)) == [(1, 0.0, 2.0), (2, 2.0, 2.0), (3, 4.0, 2.0)]
