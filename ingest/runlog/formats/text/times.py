@@ -328,9 +328,9 @@ def _offset(lines: pl.DataFrame, name: str) -> pl.Expr:
 
 def _seconds_ahead(name: str) -> pl.Expr:
     text = pl.col(name)
-    sign = pl.when(text.str.starts_with("-")).then(-1).otherwise(1)
+    sign = pl.when(text.str.contains("-", literal=True)).then(-1).otherwise(1)
     hours, minutes = (
-        text.str.extract(r"(\d\d)(?::?(\d\d)|\D?)$", group).cast(pl.Int64).fill_null(0) for group in (1, 2)
+        text.str.extract(r"[+-](\d{1,2}?)(?::?(\d\d)|\D?)$", group).cast(pl.Int64).fill_null(0) for group in (1, 2)
     )
     return pl.when(text.is_not_null()).then(sign * (hours * 3_600 + minutes * 60))
 

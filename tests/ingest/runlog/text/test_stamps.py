@@ -128,6 +128,13 @@ def test_lines_with_and_without_a_time_keep_their_order() -> None:
     assert [step for step, _, _ in steps(read("".join([first, *mixed])))] == plain
 
 
+@pytest.mark.parametrize(
+    ("zone", "begin"), [("UTC+02:00", 21_600), ("GMT-0500", 46_800), ("UTC+2", 21_600), ("UTC-7b", 28_800)]
+)
+def test_offset_behind_the_name_of_utc_is_read(zone: str, begin: int) -> None:
+    assert steps(read(log(f"%Y-%m-%d %H:%M:%S {zone} "), timezone=None))[0] == (1, begin, 4.0)
+
+
 def test_name_of_a_zone_is_named_where_the_zone_is_lacking() -> None:
     text = log("%Y-%m-%d %H:%M:%S CEST ")
     with pytest.raises(TimeZoneError, match="CEST is no zone: several have the same name"):
