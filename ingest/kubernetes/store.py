@@ -21,7 +21,7 @@ from ingest.kubernetes.repairs import with_repairs
 from ingest.kubernetes.shares import nodes_by_slices, requested, with_shares
 from ingest.kubernetes.sources import OBJECTS, SCHEDULERS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
-from ingest.kubernetes.workloads import with_roots
+from ingest.kubernetes.workloads import with_roots, without_admitted_queues
 from ingest.store.clusters import only_cluster
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
@@ -130,6 +130,7 @@ def derive(writer: Writer, cluster: str) -> None:
     pods, workloads, lists, conditions, queued, transitions, ends, metered, namespaces, *devices = (
         writer.matching(table, key, keys=["cluster"]) for table in TABLES
     )
+    workloads = without_admitted_queues(workloads, queued)
     named = metered.select("cluster", node="name")
     slurm_nodes = writer.query_with("known_nodes", {"incoming": named}) if metered.height else named
     pods = with_metered(pods, metered, workloads, slurm_nodes)

@@ -101,8 +101,7 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     )
     rows = _climbed(rows, above)
     if "gang" in pods.columns:
-        rows = _climbed(_with_job_sets(rows, workloads), above)
-    rows = _without_work_queues(rows, workloads)
+        rows = _without_work_queues(_climbed(_with_job_sets(rows, workloads), above), workloads)
     return rows.drop("owner_uid", "owner_kind", "owner_name")
 
 
@@ -124,6 +123,17 @@ def _without_work_queues(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.Data
         user=pl.coalesce("user", "of_job"),
     )
     return pl.concat([rows.join(alone.select("cluster", "uid"), on=["cluster", "uid"], how="anti"), own.drop("of_job")])
+
+
+def without_admitted_queues(workloads: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `workloads`, of which those are no work queues that a Workload of Kueue (`queued`) is of.
+
+    Not each of them has a label with its queue.
+    """
+    admitted = queued.select("cluster", uid="owner_uid", is_admitted=pl.lit(value=True)).unique()
+    rows = workloads.join(admitted, on=["cluster", "uid"], how="left", maintain_order="left")
+    is_work_queue = pl.col("is_work_queue") & pl.col("is_admitted").is_null()
+    return rows.with_columns(is_work_queue=is_work_queue).drop("is_admitted")
 
 
 def _with_places_by_order(rows: pl.DataFrame) -> pl.DataFrame:

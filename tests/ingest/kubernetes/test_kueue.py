@@ -181,6 +181,14 @@ def test_evicted_job_waits_however_often_it_had_restarted(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_work_queue_of_kueue_without_a_label_is_a_gang(tmp_path: Path) -> None:
+    job = workload("Job", "low", completions=6, parallelism=2)
+    (report,) = load(tmp_path / "w", as_list(job, waits(), *pods(ended=None)))
+    assert report.error is None
+    assert table(tmp_path / "w", "SELECT name, n_gpus FROM attempts") == [("low", Decimal(16))]
+
+
+@pytest.mark.slow
 def test_job_that_left_its_queue_was_cancelled(tmp_path: Path) -> None:
     load(tmp_path / "w", LOOKS[1], as_list(waits(again=90), *pods(ended=None, created=91)))
     rows = table(tmp_path / "w", "SELECT state, ended_at, end_guessed FROM attempts WHERE name = 'high'")
