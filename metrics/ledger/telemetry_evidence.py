@@ -41,6 +41,9 @@ HANG_US = 300_000_000
 
 _MILLI = 1000
 _GPU = pl.lit(_MILLI, dtype=pl.Int64)
+_HAS_PART = pl.col("milli_gpus") % _MILLI > 0
+"""The attempt holds a part of a GPU, such as a slice (MIG)."""
+
 _NO_WEIGHT = pl.lit(0, dtype=pl.Int64).alias("weight")
 _BASE = ("lane", "started", "ended", "category", "cause", "milli_gpus", "weight")
 
@@ -339,7 +342,8 @@ def _shared_nodes(
 
     An attempt is productive for certain while all GPUs of the node are active, or as many as all attempts on the node
     hold: of fewer an idle one may be its own. It is not while an idle one on another of its nodes is, or may be, its
-    own. Of an hour's shares it is for at least 1 - the sum of what each lacks. With `active` of them active and h held,
+    own. An attempt with a part of a GPU (MIG) is so only while it is alone on the node: a GPU is active while any of its
+    parts is, and several parts may be of more GPUs than they add up to. Of an hour's shares it is for at least 1 - the sum of what each lacks. With `active` of them active and h held,
     at least h - active of the held ones are idle. Only nodes all of whose GPUs have samples are evidence; and active
     samples across the attempt's own beginning or end may be the neighbours' there.
 
@@ -385,7 +389,12 @@ def _shared_nodes(
     )
     lane = pl.col("holder").alias("lane")
     from_, until = pl.max_horizontal("started", "sure_from"), pl.min_horizontal("ended", "sure_until")
-    busy = certain.filter(pl.col("productive") > 0, from_ < until).select(
+    turns = _turns(present, nodes, here)
+    alone = overlaps(certain.filter(_HAS_PART), turns, on=["place", "hour"]).filter(
+        pl.col("all") == pl.col("milli_gpus")
+    )
+    owned = pl.concat([certain.filter(~_HAS_PART), alone.select(certain.columns)])
+    busy = owned.filter(pl.col("productive") > 0, from_ < until).select(
         lane,
         from_.alias("started"),
         until.alias("ended"),
@@ -403,7 +412,7 @@ def _shared_nodes(
         pl.col("idle").alias("milli_gpus"),
         _NO_WEIGHT,
     )
-    busy = pl.concat([busy, _all_held_busy(own, _turns(present, nodes, here))])
+    busy = pl.concat([busy, _all_held_busy(own, turns)])
     judged = own.filter(pl.col("fractional") == 0, from_ < until).select(
         lane, from_.alias("started"), until.alias("ended")
     )
@@ -457,6 +466,7 @@ def _apart(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl.DataFrame:
     """Times in which the same attempts hold GPUs of a node, and how many: `place`, `hour`, `started`, `ended`, `all`.
 
+    `with_parts` is the number of them that hold a part of a GPU.
     From `own_from` to `own_until` no sample is of those who held GPUs before or after. Times with attempts whose GPUs
     on the node are unknown or assumed are left out.
     """
@@ -467,11 +477,14 @@ def _turns(present: pl.DataFrame, nodes: pl.DataFrame, here: pl.DataFrame) -> pl
         pl.col("place").alias("lane"),
         pl.col("milli_gpus").fill_null(0).alias("all"),
         unsure.cast(pl.Int64).alias("unsure"),
+        _HAS_PART.fill_null(value=False).cast(pl.Int64).alias("with_parts"),
     )
     turns = sweep([lanes]).rename({"lane": "place"}).filter(pl.col("unsure") == 0).drop("unsure")
     numbered = _in_hours(turns.with_row_index("holder").with_columns(begun="started", over="ended"))
     sure = _sure(numbered, here).rename({"sure_from": "own_from", "sure_until": "own_until"})
-    return numbered.join(sure, on="holder").select("place", "hour", "started", "ended", "all", "own_from", "own_until")
+    return numbered.join(sure, on="holder").select(
+        "place", "hour", "started", "ended", "all", "with_parts", "own_from", "own_until"
+    )
 
 
 def _all_held_busy(own: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
@@ -480,7 +493,7 @@ def _all_held_busy(own: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
     as_many = (pl.col("active") == pl.col("all")) & (pl.col("active") < pl.col("capacity"))
     return (
         overlaps(own, turns, on=["place", "hour"])
-        .filter(as_many, pl.col("fractional") == 0, from_ < until)
+        .filter(as_many, pl.col("with_parts") == 0, pl.col("fractional") == 0, from_ < until)
         .select(
             pl.col("holder").alias("lane"),
             from_.alias("started"),

@@ -295,6 +295,29 @@ def test_part_of_a_node_is_productive_if_all_held_gpus_are() -> None:
     assert seen(unknown, node(2), 4) == {}
 
 
+def test_an_active_gpu_is_no_evidence_of_each_of_its_slices() -> None:
+    """A GPU is active while any of its slices is: whose that is, its activity does not show."""
+
+    def node(active: int) -> pl.DataFrame:
+        return samples(*(("n1", g, 0, 30, 1.0 if g < active else 0.0) for g in range(3)))
+
+    def slices(*of_jobs: tuple[str, int]) -> pl.DataFrame:
+        return pl.concat(
+            [held((job, "n1", 0, 30, 1)).with_columns(milli_gpus=pl.lit(milli, pl.Int64)) for job, milli in of_jobs]
+        )
+
+    shared = slices(("1", 429), ("2", 571), ("3", 2000))
+    assert seen(shared, node(3), 3) == {("3", "productive", None): 60}
+    assert seen(shared, node(0), 3) == {
+        ("1", "stalled", "idle_gpus"): pytest.approx(0.429 * 30),
+        ("2", "stalled", "idle_gpus"): pytest.approx(0.571 * 30),
+        ("3", "stalled", "idle_gpus"): 60,
+    }
+    # Two active ones may be those of the two slices, beside an idle one of the third job.
+    assert seen(slices(("1", 429), ("2", 571), ("3", 1000)), node(2), 3) == {}
+    assert seen(slices(("1", 429)), node(3), 3) == {("1", "productive", None): pytest.approx(0.429 * 30)}
+
+
 @pytest.mark.parametrize("held_too", [1, 0])
 def test_parts_of_several_nodes_are_productive_together(held_too: int) -> None:
     """On the second node no GPU is active after ten minutes: the attempt waits, as with whole nodes (`lockstep`)."""
