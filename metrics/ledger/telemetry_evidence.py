@@ -342,10 +342,11 @@ def _shared_nodes(
 
     An attempt is productive for certain while all GPUs of the node are active, or as many as all attempts on the node
     hold: of fewer an idle one may be its own. It is not while an idle one on another of its nodes is, or may be, its
-    own. An attempt with a part of a GPU (MIG) is so only while it is alone on the node: a GPU is active while any of its
-    parts is, and several parts may be of more GPUs than they add up to. Of an hour's shares it is for at least 1 - the sum of what each lacks. With `active` of them active and h held,
-    at least h - active of the held ones are idle. Only nodes all of whose GPUs have samples are evidence; and active
-    samples across the attempt's own beginning or end may be the neighbours' there.
+    own. An attempt with a part of a GPU (MIG) is so only while it is alone on the node: a GPU is active while any of
+    its parts is, and several parts may be of more GPUs than they add up to. Of an hour's shares it is for at least 1 -
+    the sum of what each lacks. With `active` of them active and h held, at least h - active of the held ones are idle.
+    Only nodes all of whose GPUs have samples are evidence; and active samples across the attempt's own beginning or end
+    may be the neighbours' there.
 
     Args:
         held: attempts on nodes, as `active_time` cuts them.
@@ -390,10 +391,7 @@ def _shared_nodes(
     lane = pl.col("holder").alias("lane")
     from_, until = pl.max_horizontal("started", "sure_from"), pl.min_horizontal("ended", "sure_until")
     turns = _turns(present, nodes, here)
-    alone = overlaps(certain.filter(_HAS_PART), turns, on=["place", "hour"]).filter(
-        pl.col("all") == pl.col("milli_gpus")
-    )
-    owned = pl.concat([certain.filter(~_HAS_PART), alone.select(certain.columns)])
+    owned = pl.concat([certain.filter(~_HAS_PART), _while_alone(certain.filter(_HAS_PART), turns)])
     busy = owned.filter(pl.col("productive") > 0, from_ < until).select(
         lane,
         from_.alias("started"),
@@ -418,6 +416,14 @@ def _shared_nodes(
     )
     every = (_busy_everywhere(busy, judged, held, whole), idle)
     return pl.concat([merge_equal(each.sort("lane", "started")) for each in every])
+
+
+def _while_alone(parts: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
+    """Attempts with a part of a GPU, in the time in which no other holds any of the node."""
+    alone = overlaps(parts, turns, on=["place", "hour"]).filter(pl.col("all") == pl.col("milli_gpus"))
+    return alone.with_columns(
+        sure_from=pl.max_horizontal("sure_from", "own_from"), sure_until=pl.min_horizontal("sure_until", "own_until")
+    ).select(parts.columns)
 
 
 def _busy_everywhere(busy: pl.DataFrame, judged: pl.DataFrame, held: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:

@@ -316,6 +316,11 @@ def test_an_active_gpu_is_no_evidence_of_each_of_its_slices() -> None:
     # Two active ones may be those of the two slices, beside an idle one of the third job.
     assert seen(slices(("1", 429), ("2", 571), ("3", 1000)), node(2), 3) == {}
     assert seen(slices(("1", 429)), node(3), 3) == {("1", "productive", None): pytest.approx(0.429 * 30)}
+    # The sample of 10 to 11 may be of the other's slice, which it had until 10.5.
+    leaves = slices(("1", 429), ("2", 571)).with_columns(
+        ended_at=pl.when(job_id="2").then(pl.lit(at(10.5)).cast(frames.TIME)).otherwise("ended_at")
+    )
+    assert seen(leaves, node(3), 3) == {("1", "productive", None): pytest.approx(0.429 * 18.5)}
 
 
 @pytest.mark.parametrize("held_too", [1, 0])
