@@ -4,7 +4,8 @@ A node belongs to a *group*, the innermost block or switch of its place in the n
 above that. An attempt could have had, at the moment it started, every node of its partition that was in service and on
 which as many GPUs were free as it held on its fullest node, and its own nodes. The least number of groups that hold
 enough of those follows by taking the largest groups first: no choice of as many groups holds more nodes. Where it
-requested segments (`--segment`), a group holds whole segments only. Each level is judged by itself.
+requested segments (`--segment`), a group holds whole segments only. Each level is judged by itself. Where its partition
+is not recorded, or none of the nodes is listed in it, the least number is unknown.
 
 Nodes that others got at the same moment count as taken; reservations, CPUs and memory are ignored.
 """
@@ -59,8 +60,8 @@ SPANS: frames.Schema = {name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_K
     "assumed": frames.FLAG,
 }
 """An attempt on several nodes. `spanned` groups, the `least` possible at its start, and `least_empty` with all nodes in
-service and free; null: a node's place is unknown. `assumed`: its places were only reported later. `gpu_s`: to the
-window's end."""
+service and free; null: a node's place, or which nodes its partition has, is unknown. `assumed`: its places were only
+reported later. `gpu_s`: to the window's end."""
 
 LEVELS: Final = ("group", "upper")
 _CELLS: Final = 20_000_000
@@ -245,6 +246,8 @@ class NodePlaces:
             ["cluster", "partition", "each"], maintain_order=True
         ):
             theirs = own.join(queries.select("query"), on="query", how="semi")
+            if not self._is_listed(cluster, partition):
+                continue
             of = (str(cluster), str(partition))
             able, empty = self.able(of, int(each)), self.able(of, int(each), empty=True)
             columns: dict[str, pl.Series] = {"query": queries["query"].cast(pl.Int64)}
@@ -255,6 +258,11 @@ class NodePlaces:
                     columns["least_empty"] = self._least(queries, theirs, empty, level_of[level], level)
             parts.append(pl.DataFrame(columns).select(_COUNTED))
         return pl.concat(parts).with_columns(pl.col("query").cast(pl.UInt32))
+
+    def _is_listed(self, cluster: object, partition: object) -> bool:
+        """Whether the nodes of a partition are known: it is that of some, or no node's partitions are recorded."""
+        names = self._serving.filter(pl.col("cluster") == cluster)["partitions"].explode().drop_nulls()
+        return names.is_empty() or (partition is not None and partition in names)
 
     def able(
         self, partition: tuple[str, str], each: int, *, empty: bool = False, broken: bool = False, placed: bool = True

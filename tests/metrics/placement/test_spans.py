@@ -217,6 +217,15 @@ def test_spans_count_a_node_in_two_partitions_once() -> None:
     assert (row["n_nodes"], row["spanned"], row["least"]) == (4, 2, 2)
 
 
+@pytest.mark.parametrize("partition", [None, "renamed"])
+def test_least_span_of_an_unlisted_partition_is_unknown(partition: str | None) -> None:
+    """Its own nodes are not all that it could have had: two blocks would look like the least number."""
+    data = inputs([JOB | {"partition": partition, "nodes": ["n1", "n3"]}], PLACED, [])
+    assert found(data).select("n_nodes", "spanned", "least").rows() == [(2, None, None)]
+    without = data | {"nodes": data["nodes"].with_columns(partitions=pl.lit(None, frames.NODES["partitions"]))}
+    assert found(without).select("spanned", "least").rows() == [(2, 1)]
+
+
 def test_by_size_counts_the_least_and_what_is_unknown() -> None:
     jobs = [JOB | {"nodes": ["n1", "n2"]}, JOB | {"from": 2, "nodes": ["n3", "n5"], "partition": "debug"}]
     rows = found(inputs(jobs, PLACED, []))

@@ -109,7 +109,7 @@ def _notes(rows: pl.DataFrame, known_places: pl.DataFrame) -> tuple[str, ...]:
     return (
         "Fewest possible: with the nodes of the partition that were in service and free at the start, and its own. "
         "Reservations, CPUs and memory are ignored.",
-        *((f"{counted(unknown, 'attempt')} with a node of unknown place: in no share.",) if unknown else ()),
+        *((f"{counted(unknown, 'attempt')} of unknown place or partition: in no share.",) if unknown else ()),
         *(
             (f"{counted(assumed, 'attempt')} began before the network was first read: places are assumed.",)
             if assumed
