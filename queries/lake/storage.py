@@ -155,7 +155,7 @@ class FolderStorage:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Bytes of each file whose name begins so, by name; unfinished ones, too."""
-        return {self.name(file.path): file.stat().st_size for file in _files_below(str(self.root / prefix))}
+        return {self.name(path): size for path, size in _files_below(str(self.root / prefix))}
 
     def fetch(self, name: str, target: Path) -> None:
         """Copy a file here, whole."""
@@ -169,14 +169,20 @@ class FolderStorage:
             (self.root / name).unlink(missing_ok=True)
 
 
-def _files_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Files in a folder and those below it, which may be many: a `Path` of each takes longer than its stat."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+def _files_below(folder: str) -> Iterator[tuple[str, int]]:
+    """Paths and bytes of the files in a folder and those below it; a `Path` of each would take longer than its stat.
+
+    Left out are folders that this user may not read, which are of others (`lost+found`), and files that a commit names
+    otherwise meanwhile.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files_below(entry.path)
-            elif entry.is_file():
-                yield entry
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_file():
+                        yield entry.path, entry.stat().st_size
 
 
 class Bucket:

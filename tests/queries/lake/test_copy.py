@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -12,7 +13,7 @@ import pytest
 
 from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError, WriteError
 from queries.lake import catalogue, engine, locks, markers, snapshot
-from queries.lake.storage import UNFINISHED
+from queries.lake.storage import UNFINISHED, FolderStorage
 from queries.warehouse import copy, open_reader, open_writer, vacuum
 from tests.queries.lake.support import (
     add_reject,
@@ -245,6 +246,21 @@ def test_files_of_others_stay_where_they_are(source: Path, filled: Path, files: 
     into_lake(source, filled)
     assert vacuum(filled, before=NOW.replace(year=2100)).loose == 0
     assert {file.read_text() for file in theirs} == {"precious"}
+
+
+def test_unreadable_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("lost+found/theirs", "a/tables/ours", "a/tables/ours.unfinished"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    scan = os.scandir
+
+    def refused(folder: str) -> object:
+        if folder.endswith("lost+found"):
+            raise PermissionError(folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    assert FolderStorage(tmp_path).sizes("") == {"a/tables/ours": 4, "a/tables/ours.unfinished": 4}
 
 
 def everything_in(files: str) -> set[Path]:
