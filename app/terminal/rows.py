@@ -55,7 +55,7 @@ def selected(rows: pl.DataFrame, options: RowOptions, headings: Mapping[str, tup
     chosen = sort_rows(rows, options.sort, headings)
     if options.limit is not None and not options.every:
         chosen = chosen.head(options.limit)
-    return chosen.select(column(name, rows, headings) for name in options.columns) if options.columns else chosen
+    return chosen.select(_named(options.columns, rows, headings)) if options.columns else chosen
 
 
 def sort_rows(rows: pl.DataFrame, sort: str, headings: Mapping[str, tuple[str, str]]) -> pl.DataFrame:
@@ -80,8 +80,23 @@ def columns(requested: tuple[str, ...], rows: pl.DataFrame, headings: Mapping[st
     Raises:
         UsageError: there is no such column.
     """
-    names = [column(name, rows, headings) for name in requested]
+    names = _named(requested, rows, headings)
     return {name: headings.get(name, (name, _unit(rows.schema[name]))) for name in names}
+
+
+def _named(requested: tuple[str, ...], rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> list[str]:
+    """The columns of requested names and headings; a heading with a comma in it is several names of the request.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    headed = {heading.lower() for heading, _ in headings.values()}
+    names, left = list[str](), list(requested)
+    while left:
+        parts = next((n for n in range(len(left), 1, -1) if ", ".join(left[:n]).lower() in headed), 1)
+        names.append(column(", ".join(left[:parts]), rows, headings))
+        del left[:parts]
+    return names
 
 
 def column(name: str, rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import UsageError
 from app.terminal.cells import width
-from app.terminal.rows import RowOptions
+from app.terminal.rows import RowOptions, selected
 from app.terminal.table import TextTable, table_lines
 from app.terminal.terminal import PIPE, Terminal
 
@@ -123,6 +123,16 @@ def test_numbers_fall_and_names_rise_unless_it_is_requested(sort: str, first: st
 def test_an_unknown_column_is_refused() -> None:
     with pytest.raises(UsageError, match="no column 'x'; the columns are node, cluster"):
         lines(60, RowOptions(columns=("x",)))
+
+
+def test_columns_are_requested_by_headings_with_commas() -> None:
+    headings = {**HEADINGS, "low": ("productive, at least", "ratio"), "high": ("productive, at most", "ratio")}
+    requested = ("node", "Productive", "at most", "productive", "at least", "hours")
+    shown = lines(80, RowOptions(columns=requested), TextTable(ROWS, headings))
+    assert shown[0] == "node   productive, at most  productive, at least    GPU-h"
+    assert selected(ROWS, RowOptions(columns=requested), headings).columns == ["node", "high", "low", "hours"]
+    with pytest.raises(UsageError, match="no column 'productive'"):
+        lines(80, RowOptions(columns=("productive", "hours")), TextTable(ROWS, headings))
 
 
 def test_times_are_as_exact_as_is_needed() -> None:
