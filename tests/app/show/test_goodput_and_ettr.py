@@ -55,12 +55,17 @@ def logged_run(reader: Reader, window: Window) -> str:
     return str(job_accounts(reader, window).runs["run_id"][0])
 
 
-def test_parts_of_goodput_have_a_unit_or_a_note_with_it(everything: Path) -> None:
+def test_parts_of_goodput_have_a_unit(everything: Path) -> None:
     by_partition = shown(everything, "goodput", "--by", "partition", "--wide")
     assert "numerator GPU-h" in by_partition
     assert "denominator GPU-h" in by_partition
-    by_cluster = shown(everything, "goodput", "--wide")
-    assert "numerator / denominator: GPU-seconds; of goodput_job seconds" in by_cluster
+    columns = ("--format", "csv", "--columns", "metric,parts_unit")
+    exact = dict(line.split(",") for line in shown(everything, "goodput", *columns).splitlines()[1:])
+    assert exact.items() >= {("goodput_allocated", "GPU-s"), ("goodput_job", "s"), ("program_goodput", "FLOP")}
+    assert exact["mpg"] == "", "a product of others has no parts"
+    cells = [line.split() for line in shown(everything, "goodput", "--columns", "metric,parts_unit").splitlines()]
+    words = {line[0]: line[1] for line in cells if len(line) == 2}
+    assert words.items() >= {("goodput_allocated", "GPU-h"), ("goodput_job", "h"), ("program_goodput", "FLOP")}
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from app.show.registry import question
 from app.show.sentences import bounded, lasted, percent, row_of
 from app.terminal.columns import neat
 from ingest.counted import counted
+from metrics.units import HOUR_S
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -51,6 +52,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         _computed(source, window, dimension) if stored is None else (stored, _STORED, ("stored_cluster_metrics",), ())
     )
     capacity = capacity_notes(source, window)
+    rows = rows.with_columns(_UNIT_OF_PARTS)
     return Answer(
         "Goodput",
         rows,
@@ -65,10 +67,11 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         },
         headline=_headline(rows, dimension),
         ranked=("metric", "value", "bound_low", "bound_high", "note"),
+        in_words=_IN_HOURS if dimension in _SEVERAL_UNITS else (),
         brief=_side_by_side(rows, dimension, (_BOUNDS, *capacity)),
         metrics=names,
         queries=queries,
-        notes=(_BOUNDS, *(_UNITS if dimension in _SEVERAL_UNITS else ()), *capacity),
+        notes=(_BOUNDS, *((_WALL_TIME,) if dimension in _SEVERAL_UNITS else ()), *capacity),
         parameters={"dimension": dimension},
         when_empty=NO_TIME,
         details=details,
@@ -211,13 +214,32 @@ def _computed(source: Reader, window: Window, dimension: str) -> _Parts:
 _SEVERAL_UNITS: Final = ("cluster", "run")
 """Dimensions by which there are metrics of logs, too, whose parts are no GPU-seconds."""
 
-_PARTS: Final = {"numerator": ("numerator", "amount"), "denominator": ("denominator", "amount")}
+_PARTS: Final = {
+    "numerator": ("numerator", "amount"),
+    "denominator": ("denominator", "amount"),
+    "parts_unit": ("unit", "text"),
+}
 _PARTS_IN_GPU_H: Final = {"numerator": ("numerator GPU-h", "gpu_h"), "denominator": ("denominator GPU-h", "gpu_h")}
 
-_UNITS = (
-    "numerator / denominator: GPU-seconds; of goodput_job seconds of the runs' wall time (--by bucket shows where the "
-    "rest of it went), of program_goodput FLOP.",
+_UNIT_OF_PARTS: Final = (
+    pl.when(pl.col("denominator").is_not_null())
+    .then(pl.col("metric").replace_strict({"goodput_job": "s", "program_goodput": "FLOP"}, default="GPU-s"))
+    .alias("parts_unit")
 )
+"""The unit of a row's numerator and denominator."""
+
+_HOURS: Final = {"GPU-s": "GPU-h", "s": "h"}
+
+_IN_HOURS: Final = (
+    *(
+        pl.when(pl.col("parts_unit").is_in(list(_HOURS))).then(pl.col(name) / HOUR_S).otherwise(pl.col(name)).alias(name)
+        for name in ("numerator", "denominator")
+    ),
+    pl.col("parts_unit").replace(_HOURS),
+)
+"""Numerators and denominators as people read them."""
+
+_WALL_TIME: Final = "goodput_job is of the wall time of runs: --by bucket shows where the rest of it went."
 
 
 def capacity_notes(source: Reader, window: Window) -> tuple[str, ...]:
