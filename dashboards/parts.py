@@ -201,8 +201,23 @@ def largest_causes(lost: str, most: int) -> Any:
         most: how many.
     """
     named = f'label_join(sum by (category, cause) ({lost}) / 3600, "what", ": ", "category", "cause")'
-    named = f'label_replace({named}, "what", "$1", "what", "(.*): none")'
+    named = in_words(f'label_replace({named}, "what", "$1", "what", "(.*): none")', "what")
     return grafana.instant(f"sort_desc(topk({most}, {named}))", "{{what}}")
+
+
+def in_words(expr: str, label: str) -> str:
+    """The series of an expression, with a label's values as people read them: `node fail`.
+
+    >>> in_words("up", "job").count("label_replace")
+    3
+    """
+    for _ in range(_MOST_UNDERSCORES):
+        expr = f'label_replace({expr}, "{label}", "$1 $2", "{label}", "(.*)_(.*)")'
+    return expr
+
+
+_MOST_UNDERSCORES: Final = 3
+"""Of a category and a cause together: PromQL replaces one at a time."""
 
 
 def explorer_link(page: str) -> Any:

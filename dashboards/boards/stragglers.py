@@ -9,7 +9,19 @@ from dashboards import grafana, palette
 from dashboards.exported_metrics import STRAGGLER_DAYS
 from dashboards.grafana import fixed, instant, override, ranged, rows, steps
 from dashboards.numbers import COURSE, least, most
-from dashboards.parts import BAD, GOOD, MIDDLING, NODE_LINKS, PLAIN, RUN_LINKS, UNSEEN, board, chosen, exported
+from dashboards.parts import (
+    BAD,
+    GOOD,
+    MIDDLING,
+    NODE_LINKS,
+    PLAIN,
+    RUN_LINKS,
+    UNSEEN,
+    board,
+    chosen,
+    exported,
+    in_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,7 +262,7 @@ def _found() -> list[Any]:
             "Stalled GPU-hours by cause, 7 days",
             "GPU-time of hangs, data stalls, suspension and dead nodes in the last 7 days of data, the largest first: "
             "trackside show lost.",
-            [instant(f"sort_desc(sum by (cause) ({_STALLED})) / 3600", "{{cause}}")],
+            [instant(f"sort_desc({in_words(f'sum by (cause) ({_STALLED})', 'cause')}) / 3600", "{{cause}}")],
             size=(24, 6),
             unit="short",
             decimals=1,

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dashboards import board_json
 from dashboards.boards.fleet import TARGETS, fleet
 from dashboards.boards.reliability import reliability
+from dashboards.parts import largest_causes
+from tests.dashboards.rules import promtool
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BOARD = reliability(TARGETS)
 
@@ -24,3 +31,16 @@ def test_mttf_has_one_rule_of_colours_on_all_boards() -> None:
 
     for targets in (TARGETS, {"mttf": (1.0,)}, {"mttf": (1.0, 2.0, 3.0)}):
         assert thresholds(fleet(targets)) == thresholds(reliability(targets))
+
+
+def test_causes_are_words_on_boards(tmp_path: Path) -> None:
+    lost = {("lost", "out_of_memory"): 3, ("stalled", "node_down"): 2, ("pending_demand", "none"): 1}
+    series = {f'x{{category="{category}",cause="{cause}"}}': str(3600 * n) for (category, cause), n in lost.items()}
+    named = dict(zip(("lost: out of memory", "stalled: node down", "pending demand"), lost.items(), strict=True))
+    expected = [
+        {"labels": f'{{category="{category}", cause="{cause}", what="{what}"}}', "value": n}
+        for what, ((category, cause), n) in named.items()
+    ]
+    asked = {"expr": largest_causes("x", 10).expr, "eval_time": "0m", "exp_samples": expected}
+    test = {"interval": "1m", "input_series": promtool.inputs(series), "promql_expr_test": [asked]}
+    promtool.run(tmp_path, {}, [test])
