@@ -133,6 +133,7 @@ def test_compute_that_computes_nothing_fails(tmp_path: Path, capsys: pytest.Capt
     assert run(capsys, tmp_path / "w", "ingest", "kubernetes", str(tmp_path / "pods.json"), "--cluster", "c")[0] == 0
     status, _, err = run(capsys, tmp_path / "w", "compute")
     assert (status, "Read it again: trackside ingest kubernetes" in err) == (47, True)
+    assert "needs a job that has started: trackside ingest slurm" in err
 
 
 def test_compute_of_a_period_without_data_keeps_the_results(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,7 @@ def _why(*, loaded: bool) -> str:
         return "no accounting is loaded. First: trackside ingest slurm"
     return (
         "what is loaded covers no time yet.\n"
+        "Slurm's accounting needs a job that has started: trackside ingest slurm\n"
         "Kubernetes is observed from one reading to the next. Read it again: trackside ingest kubernetes, or run "
         "trackside serve"
     )
