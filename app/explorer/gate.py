@@ -187,14 +187,20 @@ def own_answer(
     of_run = question.run is not None
     rows = rows_of(answer.rows, by, viewer, own, of_run=of_run)
     ranked = answer.brief if answer.brief is not None and answer.brief.on_pages else None
-    if ranked is not None:
-        ranked = replace(ranked, rows=rows_of(ranked.rows, by, viewer, own, of_run=of_run))
     others = _others(source, window, viewer, own)
-    notes = tuple(each for each in answer.notes if others.isdisjoint(_WORD.findall(each)))
+    if ranked is not None:
+        of_viewer = rows_of(ranked.rows, by, viewer, own, of_run=of_run)
+        ranked = replace(ranked, rows=of_viewer, notes=_without(others, ranked.notes))
+    notes = _without(others, answer.notes) or ()
     answer = replace(answer, rows=rows, headline="", notes=notes, brief=ranked)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     offered = tuple(each for each in splits if question.run or each in {*OF_NO_PERSON, *OF_PEOPLE})
     return questions.shown_of(source, window, answer, by=by, splits=offered, filters=chosen)
+
+
+def _without(others: Set[str], notes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The notes that name none of the others."""
+    return notes and tuple(each for each in notes if others.isdisjoint(_WORD.findall(each)))
 
 
 def rows_of(rows: pl.DataFrame, by: str, viewer: Person, own: Set[str], *, of_run: bool = False) -> pl.DataFrame:

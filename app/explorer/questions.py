@@ -212,7 +212,10 @@ def _ranked(answer: Answer) -> Answer:
     """The answer with a row for each subject, where it has a short form that pages show."""
     if answer.brief is None or not answer.brief.on_pages:
         return answer
-    return replace(answer, rows=answer.brief.rows, columns=answer.brief.columns, parts={}, order=None)
+    brief = answer.brief
+    parts = answer.parts if brief.rows.columns == answer.rows.columns else {}
+    notes = answer.notes if brief.notes is None else brief.notes
+    return replace(answer, rows=brief.rows, columns=brief.columns, parts=parts, notes=notes, order=None)
 
 
 class _RunSelection(NamedTuple):

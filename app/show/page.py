@@ -112,7 +112,9 @@ def _brief(answer: Answer, terminal: Terminal, options: RowOptions, *, whole: bo
 
 def _table(answer: Answer, brief: Brief | None, terminal: Terminal, options: RowOptions, *, whole: bool) -> list[str]:
     if brief is not None:
-        made = table_lines(TextTable(brief.rows, brief.columns, answer.ranked, below=brief.below), terminal)
+        known = set(brief.rows.columns)
+        rows = brief.rows.with_columns(each for each in answer.in_words if known.issuperset(each.meta.root_names()))
+        made = table_lines(TextTable(rows, brief.columns, answer.ranked, below=brief.below), terminal)
     else:
         explained = () if whole else answer.explained
         order = _order(answer, options)

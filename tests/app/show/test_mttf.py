@@ -71,6 +71,16 @@ def test_every_split_has_rows_and_explains_each_number(by: str, reader: Reader, 
         assert {"metric", "value", "n", "ci_low", "ci_high", "ci_method"} <= set(number)
 
 
+@pytest.mark.parametrize("by", ["size", "hazard"])
+def test_short_form_is_of_what_the_headline_is_about(by: str, reader: Reader, window: Window) -> None:
+    result = answer_by(reader, window, by)
+    assert result.brief is not None
+    assert not {"class", "counted", *result.explained} & result.brief.columns.keys()
+    assert result.brief.rows["class"].unique().to_list() == ["infrastructure"]
+    assert result.brief.rows["size"].is_duplicated().sum() == 0
+    assert result.brief.rows.columns == result.rows.columns, "the parts of a number are among them"
+
+
 @pytest.mark.parametrize("by", SPLITS)
 def test_every_split_works_for_several_clusters(by: str, reader: Reader, window: Window) -> None:
     answers = [answer_by(reader, window, by)] * 2

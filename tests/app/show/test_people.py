@@ -143,6 +143,13 @@ def test_time_of_an_attempt_without_account_is_not_idle(warehouse: Path, reader:
     assert held == {"annlab": 16, "boblab": 1, "(unknown)": 3, **idle}
 
 
+@pytest.mark.parametrize("what", ["cost", "lost"])
+def test_time_without_a_job_is_named_so_for_people(reader: Reader, what: str) -> None:
+    asked = ("show", what, "--by", "account", "--warehouse", str(reader.root))
+    assert "(held by no job)" in trackside(*asked).stdout
+    assert "(no attempt)" in trackside(*asked, "--format", "csv").stdout
+
+
 def test_cost_of_a_model_without_price_is_unknown(warehouse: Path, reader: Reader) -> None:
     found = rows(warehouse, reader, "cost", "model")
     assert (found["a100"]["cost"], found["a100"]["gpu_s"]) == (None, 2 * 8 * HOUR)

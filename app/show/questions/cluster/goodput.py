@@ -232,7 +232,10 @@ _HOURS: Final = {"GPU-s": "GPU-h", "s": "h"}
 
 _IN_HOURS: Final = (
     *(
-        pl.when(pl.col("parts_unit").is_in(list(_HOURS))).then(pl.col(name) / HOUR_S).otherwise(pl.col(name)).alias(name)
+        pl.when(pl.col("parts_unit").is_in(list(_HOURS)))
+        .then(pl.col(name) / HOUR_S)
+        .otherwise(pl.col(name))
+        .alias(name)
         for name in ("numerator", "denominator")
     ),
     pl.col("parts_unit").replace(_HOURS),

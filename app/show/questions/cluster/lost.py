@@ -63,6 +63,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         shown | _columns(why),
         headline=headline,
         ranked=("category", "gpu_hours", "share", "cause", *_OF_SUBJECT),
+        in_words=(SUBJECT_IN_WORDS,),
         brief=_brief(rows, shown, why),
         metrics=(IMPUTED, "second_order_share"),
         queries=(
@@ -88,6 +89,9 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
 
 NO_SUBJECT: Final = "(no attempt)"
 """The subject of time that no attempt held."""
+
+SUBJECT_IN_WORDS: Final = pl.col("subject").replace(NO_SUBJECT, "(held by no job)")
+"""The subject as people read it."""
 
 SMALL: Final = 0.001
 """Shares below this are one row in a terminal: other."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from app.results.failures.failure_rates import (
 )
 from app.results.failures.rate_words import CLASS_IN_WORDS, META, PER_GPU_IN_WORDS, SIZE_IN_WORDS
 from app.show import failure_headlines as headlines
-from app.show.answer import Answer, Question
+from app.show.answer import Answer, Brief, Question
 from app.show.registry import question
 from app.show.sentences import days
 from metrics.failures.rates import rates_by, rates_by_cause
@@ -23,8 +23,9 @@ from metrics.failures.size_law import caveat
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from app.terminal.rows import Headings
     from app.window import Window
     from metrics.failures.exposure import Histories
     from queries.warehouse import Reader
@@ -70,36 +71,58 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
     chosen = (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     pooled = rows.filter(chosen).row(0, named=True)
     law = caveat(pooled["b"], pooled["b_low"], pooled["b_high"], slope=question.details)
+    columns = {
+        "class": ("class", "text"),
+        "counted": ("counted", "text"),
+        "size": ("GPUs", "text"),
+        "n_failures": ("failures", "count"),
+        "n_attempts": ("attempts", "count"),
+        "exposure_gpu_days": ("GPU-days", "number"),
+        "rate_per_gpu_day": ("per GPU-day", "number"),
+        "per_1000_node_days": ("per 1000 node-days", "number"),
+        "mttf_d": ("MTTF (days)", "number"),
+        "mttf_low_d": ("95 % from", "number"),
+        "mttf_high_d": ("to", "number_or_open"),
+        "phi": ("phi", "number"),
+        "note": ("note", "text"),
+    }
+    worth_showing = (pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0)
+    own = rows.filter(worth_showing, pl.col("class") == "infrastructure", pl.col("counted") == "attempts")
     return Answer(
         "MTTF by job size",
         rows,
-        {
-            "class": ("class", "text"),
-            "counted": ("counted", "text"),
-            "size": ("GPUs", "text"),
-            "n_failures": ("failures", "count"),
-            "n_attempts": ("attempts", "count"),
-            "exposure_gpu_days": ("GPU-days", "number"),
-            "rate_per_gpu_day": ("per GPU-day", "number"),
-            "per_1000_node_days": ("per 1000 node-days", "number"),
-            "mttf_d": ("MTTF (days)", "number"),
-            "mttf_low_d": ("95 % from", "number"),
-            "mttf_high_d": ("to", "number_or_open"),
-            "phi": ("phi", "number"),
-            "note": ("note", "text"),
-        },
+        columns,
         metrics=("mttf", "failure_rate", "failure_phi"),
         queries=_QUERIES,
         headline=_scaled(pooled, question.at_gpus, law),
         ranked=("size", "counted", "n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "n_attempts"),
         in_words=(CLASS_IN_WORDS, PER_GPU_IN_WORDS),
-        explained=("phi", "note"),
+        explained=_RATES_EXPLAINED,
         notes=(_POOLED, _COUNTED, *_clustered(rows, question)),
-        worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
+        worth_showing=worth_showing,
+        brief=_of_infrastructure(
+            own, columns, _RATES_EXPLAINED, (_ALONE.format("size"), _POOLED, *_clustered(own, question))
+        ),
         parts=_PARTS,
         when_empty=_NOTHING,
     )
 
+
+_RATES_EXPLAINED: Final = ("phi", "note")
+"""Columns of rates that are shown with `--explain`."""
+
+
+def _of_infrastructure(
+    rows: pl.DataFrame, columns: Headings, explained: Sequence[str], notes: tuple[str, ...]
+) -> Brief:
+    """The rows that the headline is about, without the columns that are alike in all of them."""
+    named = {name: shown for name, shown in columns.items() if name not in {"class", "counted", *explained}}
+    return Brief(rows, named, notes=notes, on_pages=True)
+
+
+_ALONE = (
+    "Only what infrastructure interrupted, each attempt counted. All classes: `trackside show mttf --by {} --wide`."
+)
 
 _NOTHING = "No attempt is known to have held GPUs in this window."
 
@@ -212,43 +235,44 @@ _SLOPE = (
 
 
 def _by_hazard(_: Reader, past: Histories, window: Window, __: Question) -> Answer:
-    rows = hazard_rows(past, window)
+    methods = (
+        pl.when(pl.col("curve") == "summary")
+        .then(pl.lit("profile likelihood of the shape, 95 %"))
+        .otherwise(pl.lit("log-log (Greenwood; delta method for incidence), 95 %"))
+    )
+    rows = hazard_rows(past, window).with_columns(ci_method=methods)
+    worth_showing = (pl.col("curve") == "summary") & (pl.col("n_attempts") > 0)
+    own = rows.filter(worth_showing, pl.col("class") == "infrastructure")
+    columns = {
+        "class": ("class", "text"),
+        "size": ("GPUs", "text"),
+        "n_attempts": ("attempts", "count"),
+        "n_failures": ("failures", "count"),
+        "survival_1h": ("uninterrupted at 1 h", "ratio"),
+        "survival_24h": ("uninterrupted at 24 h", "ratio"),
+        "survival_24h_low": ("95 % from", "ratio"),
+        "survival_24h_high": ("to", "ratio"),
+        "median_s": ("half interrupted by", "seconds"),
+        "shape": ("Weibull shape", "number"),
+        "shape_low": ("95 % from", "number"),
+        "shape_high": ("to", "number"),
+        "scale_s": ("scale", "seconds"),
+        "p_value": ("p of shape 1", "number"),
+        "note": ("note", "text"),
+    }
     return Answer(
         "Interruptions by age of the attempt",
-        rows.with_columns(
-            ci_method=pl.when(pl.col("curve") == "summary")
-            .then(pl.lit("profile likelihood of the shape, 95 %"))
-            .otherwise(pl.lit("log-log (Greenwood; delta method for incidence), 95 %"))
-        ),
-        {
-            "class": ("class", "text"),
-            "size": ("GPUs", "text"),
-            "n_attempts": ("attempts", "count"),
-            "n_failures": ("failures", "count"),
-            "survival_1h": ("uninterrupted at 1 h", "ratio"),
-            "survival_24h": ("uninterrupted at 24 h", "ratio"),
-            "survival_24h_low": ("95 % from", "ratio"),
-            "survival_24h_high": ("to", "ratio"),
-            "median_s": ("half interrupted by", "seconds"),
-            "shape": ("Weibull shape", "number"),
-            "shape_low": ("95 % from", "number"),
-            "shape_high": ("to", "number"),
-            "scale_s": ("scale", "seconds"),
-            "p_value": ("p of shape 1", "number"),
-            "note": ("note", "text"),
-        },
+        rows,
+        columns,
         headline=headlines.of_hazard(rows),
         ranked=("size", "n_failures", "survival_24h", "survival_24h_low", "median_s", "note"),
         in_words=(SIZE_IN_WORDS,),
-        explained=("shape", "shape_low", "shape_high", "scale_s", "p_value"),
+        explained=_HAZARD_EXPLAINED,
+        brief=_of_infrastructure(own, columns, _HAZARD_EXPLAINED, (_ALONE.format("hazard"), _KAPLAN_MEIER)),
         metrics=("survival", "cumulative_incidence", "hazard_shape"),
         queries=_QUERIES,
-        notes=(
-            "Not interrupted by an age (Kaplan-Meier): attempts that already ran enter at their age; what else ends "
-            "one censors it. `trackside show mttf --by hazard --format json` also has the curves, and the cumulative "
-            "incidence by cause.",
-        ),
-        worth_showing=(pl.col("curve") == "summary") & (pl.col("n_attempts") > 0),
+        notes=(_KAPLAN_MEIER,),
+        worth_showing=worth_showing,
         drawn=pl.col("curve") != "summary",
         parts={
             "metric": "class",
@@ -270,6 +294,15 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: Question) -> Answ
         when_empty=_NOTHING,
     )
 
+
+_HAZARD_EXPLAINED: Final = ("shape", "shape_low", "shape_high", "scale_s", "p_value")
+"""Columns of survival that are shown with `--explain`."""
+
+_KAPLAN_MEIER = (
+    "Not interrupted by an age (Kaplan-Meier): attempts that already ran enter at their age; what else ends one "
+    "censors it. `trackside show mttf --by hazard --format json` also has the curves, and the cumulative incidence by "
+    "cause."
+)
 
 _P_VALUE = (
     "p of one rate: of counts as far apart as these, or farther, if both failed at one rate (exact, two-sided, given "

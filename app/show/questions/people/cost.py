@@ -8,6 +8,7 @@ import polars as pl
 
 from app.results.people.cost import cost_rows, grid_of, prices_of
 from app.show.answer import MOST_EXPLAINED, Answer, Details, Question, with_values
+from app.show.questions.cluster.lost import SUBJECT_IN_WORDS
 from app.show.registry import question
 from app.show.sentences import gpu_hours, percent
 from metrics.people import cost as metric
@@ -51,6 +52,7 @@ def cost(source: Reader, window: Window, question: Question) -> Answer:
         with_values(rows, _columns(by, money, configured)),
         headline=_headline(rows, money),
         ranked=("gpu_s", "cost", "productive_cost", "lost_cost", "energy_kwh", "co2_kg"),
+        in_words=(SUBJECT_IN_WORDS,) if rows.schema["subject"] == pl.String else (),
         metrics=("cost", "energy", "emissions"),
         queries=("gpu_time_to_price",),
         notes=(*_prices_missing(rows, configured), *_energy(rows, configured)),
