@@ -26,12 +26,20 @@ from app.results.ettr import (
     started_in,
 )
 from app.results.runs.job_goodput import job_accounts
-from app.results.runs.run_results import OF_RUNS, STARTS, rows_of_logs, rows_of_runs, stored_by_run
+from app.results.runs.run_results import (
+    OF_RUNS,
+    STARTS,
+    SUMS_OF_RUNS,
+    by_run_of,
+    rows_of_logs,
+    rows_of_runs,
+    rows_of_sums,
+)
 from app.results.windows import ledger_sums
 from app.window import Window
 from metrics import frames
 from metrics.ettr.expected import own_inputs_of, starts
-from metrics.joins import left_join, semi_join
+from metrics.joins import anti_join, left_join, semi_join
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
@@ -52,20 +60,18 @@ _FAR: Final = 2**62
 
 
 @dataclass(frozen=True)
-class _ToWrite:
-    """Rows that the table of runs' numbers is to hold, and those that it holds.
+class _Numbers:
+    """Numbers of runs as they are now, except those from logs.
 
     Attributes:
-        made: `app.results.runs.run_results.OF_RUNS` of the runs that were made anew.
-        kept: of the others.
+        sums: `app.results.runs.run_results.SUMS_OF_RUNS`, in the order of runs.
+        made: `app.results.runs.run_results.OF_RUNS` of those that were made anew.
         replaced: which were stored with other digests: `cluster`, `run_id`.
-        logs: `app.results.runs.run_results.OF_LOGS` of the runs that have a log.
     """
 
+    sums: pl.DataFrame
     made: pl.DataFrame
-    kept: pl.DataFrame
     replaced: pl.DataFrame
-    logs: pl.DataFrame
 
 
 def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> pl.DataFrame:
@@ -84,40 +90,38 @@ def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: 
         As `metrics.ettr.expected.own_inputs` returns it. From now on `app.results.ettr.ettr_run_rows` has the runs'
         other numbers at hand.
     """
-    own, to_write = _run_numbers(writer, source, window, rules, full=full)
-    _write(writer, to_write, window.cluster)
-    return own
+    numbers = _numbers(writer, source, window, rules, full=full)
+    logged, saves = logged_starts(source, window), saves_in(source, window)
+    known = by_run_of(numbers.sums)
+    begun = logged
+    if not logged.is_empty():
+        begun = logged.join(numbers.sums.drop_nulls("n_starts"), on=_RUN, how="semi")
+    keep_ettr_run_rows(source, window, known.drop(STARTS))
+    _write(writer, numbers, rows_of_logs(job_accounts(source, window), begun, saves), window.cluster)
+    return own_inputs_of(left_join(known, begun, on=_RUN), saves)
 
 
-def _run_numbers(
-    writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool
-) -> tuple[pl.DataFrame, _ToWrite]:
+def _numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> _Numbers:
+    """Numbers of runs; what was read of all of them is let go with its end."""
     digests = run_digests(source, window, rules)
-    read = frames.empty(OF_RUNS) if full else writer.query("numbers_of_runs", cluster=window.cluster)
-    stored = frames.conform(read, OF_RUNS)
+    read = frames.empty(SUMS_OF_RUNS) if full else writer.query("numbers_of_runs", cluster=window.cluster)
+    stored = frames.conform(read, SUMS_OF_RUNS)
     # A digest is of the run's id, too: nothing else is compared.
     same = stored["inputs"].is_in(digests["inputs"].implode()).fill_null(value=False)
-    made = digests.join(stored.select("inputs").filter(same), on="inputs", how="anti")
+    made = digests.filter(~pl.col("inputs").is_in(stored["inputs"].filter(same).implode()))
     whole = full or 2 * made.height > digests.height
     if whole:
         made, same = digests, pl.zeros(stored.height, dtype=pl.Boolean, eager=True)
-    kept, replaced = stored.filter(same), stored.select(_RUN).filter(~same)
     started, by_run = _of_all(source, window) if whole else _of_some(source, window, made)
     fresh = rows_of_runs(made, by_run, started)
-    rows = _in_order(pl.concat([kept, fresh]), digests)
-    logged, saves = logged_starts(source, window), saves_in(source, window)
-    known = stored_by_run(rows)
-    begun = logged if logged.is_empty() else logged.join(rows.drop_nulls("n_starts"), on=_RUN, how="semi")
-    keep_ettr_run_rows(source, window, known.drop(STARTS))
-    logs = rows_of_logs(job_accounts(source, window), begun, saves)
-    own = own_inputs_of(left_join(known, begun, on=_RUN), saves)
-    return own, _ToWrite(fresh, kept, replaced, logs)
+    return _Numbers(_in_order(stored, same, fresh), fresh, stored.select(_RUN).filter(~same))
 
 
-def _in_order(rows: pl.DataFrame, digests: pl.DataFrame) -> pl.DataFrame:
-    """Rows in the order of runs, which is that of their digests: to sort by ids takes three times as long."""
-    found = rows.select("inputs").with_row_index("row")
-    return rows[digests.select("inputs").join(found, on="inputs", maintain_order="left")["row"]]
+def _in_order(stored: pl.DataFrame, same: pl.Series, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Stored rows that are the `same` and `fresh` ones, in the order of runs: few of the stored ones are out of it."""
+    both = pl.concat([stored, fresh.select(stored.columns)])
+    counting = pl.concat([same, pl.ones(fresh.height, dtype=pl.Boolean, eager=True)]).arg_true()
+    return both[counting.gather(both["run_id"].gather(counting).arg_sort())]
 
 
 def _of_all(source: RowSource, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -189,16 +193,23 @@ def _of_days(days: pl.DataFrame, began: _Moments, high: _Moments, seed: int) -> 
 # What is stored ------------------------------------------------------------------------------------------------------
 
 
-def _write(writer: Writer, numbers: _ToWrite, cluster: str) -> None:
-    """Store the numbers of runs: the rows that were made anew, and those of runs whose logs have changed."""
-    logs, made = numbers.logs, numbers.made
+def _write(writer: Writer, numbers: _Numbers, logs: pl.DataFrame, cluster: str) -> None:
+    """Store the numbers of runs: the rows that were made anew, and those of runs whose logs have changed.
+
+    Args:
+        writer: the warehouse.
+        numbers: of all runs.
+        logs: `cluster`, `run_id` and `app.results.runs.run_results.OF_LOGS` of the runs that have a log.
+        cluster: whose.
+    """
+    made = numbers.made
     before = frames.conform(writer.query("numbers_of_logs", cluster=cluster), logs.schema)
-    changed = semi_join(numbers.kept, _changed(logs, before), on=_RUN)
-    known = pl.concat([each.select(_RUN) for each in (made, numbers.kept)])
-    unknown = logs if logs.is_empty() else logs.join(known, on=_RUN, how="anti")
+    of_changed = semi_join(numbers.sums, _changed(logs, before), on=_RUN)
+    changed = rows_of_sums(anti_join(of_changed, made, on=_RUN))
+    unknown = logs if logs.is_empty() else logs.join(numbers.sums.select(_RUN), on=_RUN, how="anti")
     rows = pl.concat([made, changed, frames.conform(unknown.select(_RUN), OF_RUNS)])
     to_write = left_join(rows, logs, on=_RUN)
-    if numbers.kept.is_empty():
+    if numbers.sums.height == made.height:
         writer.delete("run_results", pl.DataFrame({"cluster": [cluster]}))
     else:  # what was replaced and is not written again is gone
         writer.delete("run_results", pl.concat([to_write.select(_RUN), numbers.replaced]).unique())

@@ -208,7 +208,7 @@ def ettr_by_run(
         .join(imputed_gpu_s, on=_RUN, how="left")
         .with_columns(pl.col(SUMMED).fill_null(0.0))
     )
-    return sort_by(_ratios(table).filter(pl.col("wall_gpu_s") > 0), _RUN)
+    return sort_by(with_ratios(table).filter(pl.col("wall_gpu_s") > 0), _RUN)
 
 
 def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
@@ -236,7 +236,7 @@ def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
     summed = by_run.group_by("cluster").agg(
         pl.len().cast(pl.Int64).alias("n"), *added, *means, hidden.alias("unseen_share_mean")
     )
-    return _ratios(summed).sort("cluster")
+    return with_ratios(summed).sort("cluster")
 
 
 SUMMED = [
@@ -288,8 +288,16 @@ def _gpu_s(which: pl.Expr) -> pl.Expr:
     return exact_sum((pl.col("wait_s") * pl.col("milli_gpus") / 1000).filter(which))
 
 
-def _ratios(table: pl.DataFrame) -> pl.DataFrame:
-    """Each form of the ratio with its bounds, from the sums."""
+def with_ratios(table: pl.DataFrame) -> pl.DataFrame:
+    """Each form of the ratio with its bounds, and the time below the line, from the sums.
+
+    Args:
+        table: `SUMMED`, and any others.
+
+    Returns:
+        These with `wall_gpu_s`, `after_start_gpu_s`, `unseen_share`, each of `FORMS` with `_low` and `_high`, and
+        `ettr_imputed`.
+    """
     hidden = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
     observed = 1 - hidden >= KNOWN_ENOUGH
     whole = table.with_columns(

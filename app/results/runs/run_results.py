@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.ettr.ettr import FORMS, SUMMED
-from metrics.sorting import sort_by
+from metrics.ettr.ettr import FORMS, SUMMED, with_ratios
 
 if TYPE_CHECKING:
     from app.results.runs.job_goodput import JobAccounts
@@ -52,6 +51,14 @@ OF_RUNS: Final[frames.Schema] = {
 """The other columns; `n_gpus` as `milli_gpus`."""
 
 
+SUMS_OF_RUNS: Final[frames.Schema] = {
+    name: kind
+    for name, kind in OF_RUNS.items()
+    if name not in {"saved_gpu_s", *_RATIOS, *(_STORED_AS[each] for each in ("wall_gpu_s", "after_start_gpu_s"))}
+}
+"""Those of which all others follow."""
+
+
 def rows_of_runs(digests: pl.DataFrame, by_run: pl.DataFrame, started: pl.DataFrame) -> pl.DataFrame:
     """ETTR of each run in every form (with bounds) and as imputed, and its starts: `OF_RUNS`.
 
@@ -60,22 +67,34 @@ def rows_of_runs(digests: pl.DataFrame, by_run: pl.DataFrame, started: pl.DataFr
         by_run: as `app.results.ettr.ettr_run_rows` returns it, of these.
         started: as `metrics.ettr.expected.starts` returns it.
     """
-    measured = by_run.rename(_STORED_AS).with_columns(
-        saved_gpu_s=pl.col("productive_gpu_s") + pl.col("checkpoint_gpu_s")
-    )
+    measured = by_run.with_columns(saved_gpu_s=_SAVED).rename(_STORED_AS)
     counted = started.select(*_RUN, *STARTS)
     rows = measured.join(counted, on=_RUN, how="left")
     return frames.conform(digests.join(rows, on=_RUN, how="left"), OF_RUNS)
 
 
-def stored_by_run(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `app.results.ettr.ettr_run_rows` of which rows of `OF_RUNS` were made; no times, but `STARTS`."""
-    held = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
-    named = rows.filter(pl.col("n_attempts").is_not_null()).rename(
-        {stored: name for name, stored in _STORED_AS.items()}
-    )
-    numbers = (*_RUN, "n_attempts", "milli_gpus", *_STORED_AS, *_RATIOS, *STARTS)
-    return sort_by(named.select(*numbers, unseen_share=held), _RUN)
+def by_run_of(sums: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `app.results.ettr.ettr_run_rows` of which rows of `OF_RUNS` were made; no times, but `STARTS`.
+
+    Args:
+        sums: `SUMS_OF_RUNS`, in the order of runs.
+    """
+    unknown = sums["n_attempts"].null_count()
+    known = sums.filter(pl.col("n_attempts").is_not_null()) if unknown else sums
+    return with_ratios(_named(known).drop("inputs"))
+
+
+def rows_of_sums(sums: pl.DataFrame) -> pl.DataFrame:
+    """`OF_RUNS` of `SUMS_OF_RUNS`."""
+    rows = with_ratios(_named(sums)).with_columns(saved_gpu_s=_SAVED)
+    return frames.conform(rows.rename(_STORED_AS), OF_RUNS)
+
+
+def _named(sums: pl.DataFrame) -> pl.DataFrame:
+    return sums.rename({stored: name for name, stored in _STORED_AS.items() if stored in sums.columns})
+
+
+_SAVED: Final = pl.col("productive") + pl.col("checkpoint")
 
 
 def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) -> pl.DataFrame:

@@ -1,4 +1,4 @@
--- One row is the stored numbers of a run of a cluster, except those from its log. In no particular order: there are millions.
+-- One row is the stored sums of a run of a cluster, of which its other numbers follow, except those from its log. In no particular order: there are millions.
 SELECT
     cluster,
     run_id,
@@ -6,11 +6,8 @@ SELECT
     n_attempts,
     CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus,
     allocated_gpu_s,
-    wall_gpu_s,
-    after_start_gpu_s,
     productive_gpu_s,
     productive_sure_gpu_s,
-    saved_gpu_s,
     checkpoint_gpu_s,
     startup_gpu_s,
     unseen_gpu_s,
@@ -22,16 +19,6 @@ SELECT
     by_telemetry_gpu_s,
     by_accounting_gpu_s,
     by_assumed_gpu_s,
-    ettr,
-    ettr_low,
-    ettr_high,
-    ettr_without_initial_queue,
-    ettr_without_initial_queue_low,
-    ettr_without_initial_queue_high,
-    ettr_with_checkpoint_writes,
-    ettr_with_checkpoint_writes_low,
-    ettr_with_checkpoint_writes_high,
-    ettr_imputed,
     n_starts,
     started_gpus
 FROM run_results
