@@ -58,6 +58,17 @@ class Memo:
                 self._make_room()
         return entry.value  # type: ignore[no-any-return]  # a key always has one type
 
+    def forget(self, of: Callable[[Hashable], bool]) -> None:
+        """Forget the values of these keys: they are made again when they are needed.
+
+        >>> memo = Memo()
+        >>> memo.get("a", lambda: 1), memo.forget(lambda key: key == "a"), memo.get("a", lambda: 2)
+        (1, None, 2)
+        """
+        with self._lock:
+            for key in [key for key in self._entries if of(key)]:
+                del self._entries[key]
+
     def _make_room(self) -> None:
         """Forget values that were used least recently until the others take no more memory than they may."""
         most = self._most_bytes

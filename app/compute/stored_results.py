@@ -29,6 +29,7 @@ from app.results.mfu import flop_convention, mfu_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
 from app.results.mfu_totals import mfu_to_store, wall_to_store
 from app.results.runs.job_goodput import job_accounts, job_goodput_rows
+from app.results.runs.run_logs import computed_logs
 from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
@@ -69,7 +70,7 @@ class _WindowPlan:
 
 
 def write_results(
-    writer: Writer, source: RowSource, window: Window, *, rules: Rules, now: datetime, full: bool, progress: Progress
+    writer: Writer, source: CachedSource, window: Window, *, rules: Rules, now: datetime, full: bool, progress: Progress
 ) -> Windows:
     """Write what is stored of a cluster's numbers; a window whose inputs are the same keeps its rows.
 
@@ -91,9 +92,18 @@ def write_results(
     for table, rows in plan.kept.items():
         writer.append(table, rows)
     writer.append(_INPUTS, plan.account)
+    _let_go_of_attempts(source, window)
     own = write_run_numbers(writer, source, window, rules, full=full)
+    source.let_go("run_sizes")
     _write_windows(writer, source, window, past, plan.computed, own, progress)
     return Windows(len(plan.computed), plan.account.height)
+
+
+def _let_go_of_attempts(source: CachedSource, window: Window) -> None:
+    """Keep the rows of attempts no longer: what windows need of them is made, but of attempts that logged."""
+    source.let_go("exposures", "endings")
+    if computed_logs(source, window.cluster)[0].sessions.is_empty():
+        source.let_go("attempts", "run_attempts")
 
 
 def forget_results(writer: Writer, cluster: str) -> None:

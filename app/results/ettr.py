@@ -316,11 +316,13 @@ def expected_run_rows(
         own = run_inputs(source, window, runs)
     rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
     of_runs = inputs_of(own, gpu_days(rate.value))
-    at_rate, at_high, at_low = (
-        expected(at_failure_rate(of_runs, gpu_days(each))) for each in (rate.value, rate.high, rate.low)
+    ends = {
+        f"expected_{end}": expected(at_failure_rate(of_runs, gpu_days(each)))["expected"]
+        for end, each in zip(_ENDS, (rate.high, rate.low), strict=True)
+    }
+    return expected(at_failure_rate(of_runs, gpu_days(rate.value))).with_columns(
+        pl.col("mttf_s").replace(math.inf, None), **ends
     )
-    ends = {"expected_low": at_high["expected"], "expected_high": at_low["expected"]}
-    return at_rate.with_columns(pl.col("mttf_s").replace(math.inf, None), **ends)
 
 
 def logged_starts(source: RowSource, window: Window) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from queries.memo import Memo
 
@@ -25,6 +25,15 @@ OF_ALL_WINDOWS: Final = frozenset(
 
 OF_ONE_WINDOW: Final = frozenset({"endings", "exposures", "interruptions", "ledger_sums", "runs"})
 """Named queries that several numbers of a window need. None of them reads a table that results are written to."""
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """A source that keeps answers."""
+
+    def let_go(self, *names: str) -> None:
+        """Keep the answers of these queries no longer."""
+        ...
 
 
 class CachedSource:
@@ -57,6 +66,13 @@ class CachedSource:
         That holds from now on, of any query, and also where it was read before.
         """
         self._kept[name, *answer_key(params)] = rows
+
+    def let_go(self, *names: str) -> None:
+        """Keep the answers of these queries no longer, here and below: who needs one of them reads it again."""
+        self._answers.forget(lambda key: key[0] in names)  # type: ignore[index]  # keys of `query`
+        self._kept = {key: rows for key, rows in self._kept.items() if key[0] not in names}
+        if isinstance(self._source, Keeps):
+            self._source.let_go(*names)
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returned when it was first called under that key, here or by the source itself."""

@@ -90,6 +90,10 @@ class WindowedSource:
                 return self._ledger_sums(since, until, str(params["dimension"]))
         return self._source.query(name, **params)
 
+    def let_go(self, *names: str) -> None:
+        """Keep the rows of these queries no longer: they are read again when they are needed."""
+        self._kept.forget(lambda key: key[0] in names)  # type: ignore[index]  # keys of `query`
+
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returns, as the source keeps it."""
         return self._source.memo(key, make)

@@ -160,6 +160,12 @@ def _during(attempt_nodes: pl.DataFrame, low: int | None, high: int | None) -> p
     return attempt_nodes.filter((pl.col("started_at") < until) & over)
 
 
+_WAITING: Final = (
+    "cluster", "partition", "reason", "eligible_at", "started_at", "ended_at", "req_milli_gpus", "milli_gpus",
+    "req_nodes", "req_segment",
+)  # fmt: skip
+
+
 def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     """Jobs that wait, once for each partition that they name.
 
@@ -171,7 +177,8 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     requested = pl.col("req_milli_gpus")
     some_part = requested.is_null() & (pl.col("scheduler") != _SLURM)
     return (
-        attempts.filter((requested > 0) | (pl.col("milli_gpus") > 0) | some_part)
+        attempts.select(_WAITING)  # of some twenty columns: the join copies each
+        .filter((requested > 0) | (pl.col("milli_gpus") > 0) | some_part)
         .filter(~(pl.col("started_at").is_null() & pl.col("reason").fill_null("").str.contains(NOT_WAITING)))
         .join(ends, on="cluster")
         .with_columns(until=pl.coalesce("started_at", "ended_at", "_end"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from app.results import windowed as results
+from app.results.source import CachedSource
 from app.results.windowed import SLICES, WindowedSource
 from app.results.windows import ledger_sums
 from app.window import Window
@@ -135,8 +136,24 @@ class Counted:
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         self.names.append(name)
-        self.windows.append((params["cluster"], params["since"]))
+        self.windows.append((params["cluster"], params.get("since")))
         return self._source.query(name, **params)
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         return self._source.memo(key, make)
+
+
+def test_rows_that_were_let_go_of_are_read_again(source: RowSource, whole: Window) -> None:
+    counted = Counted(source)
+    cached = CachedSource(WindowedSource(counted, whole), only={"attempts", "exposures"})
+    period = {"cluster": "demo", "since": whole.since, "until": whole.until}
+    first = cached.query("attempts", **period), cached.query("exposures", **period)
+    cached.keep("attempts", first[0].head(0), cluster="another", since=whole.since)
+    cached.let_go("exposures")
+    assert cached.query("exposures", **period).equals(first[1])
+    assert counted.names == ["attempts"]  # exposures are a part of them
+    cached.let_go("attempts", "exposures")
+    assert cached.query("attempts", cluster="another", since=whole.since).is_empty()
+    assert cached.query("attempts", **period).equals(first[0])
+    assert cached.query("exposures", **period).equals(first[1])
+    assert counted.names == ["attempts"] * 3
