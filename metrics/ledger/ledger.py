@@ -12,7 +12,7 @@ import polars as pl
 from metrics import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _US = 1_000_000
 
@@ -56,14 +56,20 @@ def other_work(attempts: pl.DataFrame, kinds: Mapping[str, str]) -> pl.DataFrame
     Returns:
         Attempt key and `kind`.
     """
+    texts = [attempts[column].fill_null("") for column in ("name", "partition")]
+    distinct = [each.unique() for each in texts]  # few of millions: a pattern is compared with each once
     kind = pl.coalesce(
         pl.lit(None, dtype=pl.String),
-        *(
-            pl.when(
-                pl.col("name").fill_null("").str.contains(pattern)
-                | pl.col("partition").fill_null("").str.contains(pattern)
-            ).then(pl.lit(name))
-            for name, pattern in kinds.items()
-        ),
+        *(pl.when(_any_matches(texts, distinct, pattern)).then(pl.lit(name)) for name, pattern in kinds.items()),
     )
     return attempts.select(*frames.ATTEMPT_KEY, kind.alias("kind")).drop_nulls("kind")
+
+
+def _any_matches(texts: Sequence[pl.Series], distinct: Sequence[pl.Series], pattern: str) -> pl.Series:
+    """Whether one of the texts of a row (a series each, of which the distinct values are given) has a pattern in it."""
+    either = pl.zeros(texts[0].len(), dtype=pl.Boolean, eager=True)
+    for own, values in zip(texts, distinct, strict=True):
+        matching = values.filter(values.str.contains(pattern))
+        if not matching.is_empty():
+            either |= own.is_in(matching.implode())
+    return either

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -219,6 +220,24 @@ def clusters(draw: st.DrawFn) -> Cluster:
         for start, end in (interval(open_end=False) for _ in range(draw(st.integers(0, 2))))
     ]
     return Cluster(60, gpus, tuple(attempts), tuple(states), tuple(waits), draw(st.integers(0, 60)))
+
+
+_TEXTS = st.one_of(st.none(), st.sampled_from(["", "eval-7", "train", "dev", "eval dev"]))
+
+
+@given(texts=st.lists(st.tuples(_TEXTS, _TEXTS), max_size=8))
+def test_other_work_is_the_first_pattern_in_either_text(texts: list[tuple[str | None, str | None]]) -> None:
+    kinds = {"evaluation": "^eval", "nameless": "^$", "interactive": "dev$"}
+    key = {"cluster": "c", "scheduler": "slurm", "submitted_at": at(0)}
+    ran = rows(
+        frames.ATTEMPTS,
+        *(key | {"job_id": str(job), "name": name, "partition": where} for job, (name, where) in enumerate(texts)),
+    )
+    expected = []
+    for job, own in enumerate(texts):
+        found = [kind for kind, pattern in kinds.items() if any(re.search(pattern, text or "") for text in own)]
+        expected += [(str(job), found[0])] if found else []
+    assert other_work(ran, kinds).select("job_id", "kind").rows() == expected
 
 
 def test_other_work_is_by_name_or_partition_and_idles_as_stalled() -> None:
