@@ -60,7 +60,7 @@ _FAR: Final = 2**62
 
 
 @dataclass(frozen=True)
-class _Numbers:
+class _NumbersOfRuns:
     """Numbers of runs as they are now, except those from logs.
 
     Attributes:
@@ -101,7 +101,7 @@ def write_run_numbers(writer: Writer, source: RowSource, window: Window, rules: 
     return own_inputs_of(left_join(known, begun, on=_RUN), saves)
 
 
-def _numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> _Numbers:
+def _numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *, full: bool) -> _NumbersOfRuns:
     """Numbers of runs; what was read of all of them is let go with its end."""
     digests = run_digests(source, window, rules)
     read = frames.empty(SUMS_OF_RUNS) if full else writer.query("numbers_of_runs", cluster=window.cluster)
@@ -114,7 +114,7 @@ def _numbers(writer: Writer, source: RowSource, window: Window, rules: Rules, *,
         made, same = digests, pl.zeros(stored.height, dtype=pl.Boolean, eager=True)
     started, by_run = _of_all(source, window) if whole else _of_some(source, window, made)
     fresh = rows_of_runs(made, by_run, started)
-    return _Numbers(_in_order(stored, same, fresh), fresh, stored.select(_RUN).filter(~same))
+    return _NumbersOfRuns(_in_order(stored, same, fresh), fresh, stored.select(_RUN).filter(~same))
 
 
 def _in_order(stored: pl.DataFrame, same: pl.Series, fresh: pl.DataFrame) -> pl.DataFrame:
@@ -193,7 +193,7 @@ def _of_days(days: pl.DataFrame, began: _Moments, high: _Moments, seed: int) -> 
 # What is stored ------------------------------------------------------------------------------------------------------
 
 
-def _write(writer: Writer, numbers: _Numbers, logs: pl.DataFrame, cluster: str) -> None:
+def _write(writer: Writer, numbers: _NumbersOfRuns, logs: pl.DataFrame, cluster: str) -> None:
     """Store the numbers of runs: the rows that were made anew, and those of runs whose logs have changed.
 
     Args:
