@@ -47,6 +47,19 @@ def test_a_step_takes_the_time_since_the_line_before(of: type) -> None:
     assert (session["n_gpus"], session["params"], session["seq_len"]) == (8, 8_030_261_248, 8192)
 
 
+@pytest.mark.parametrize(
+    ("words", "model"),
+    [
+        ("CUDA capacity: NVIDIA H100 80GB HBM3 with 79.18GiB memory", "NVIDIA H100 80GB HBM3"),
+        ("GPU capacity: NVIDIA H100 (0) with 95.04GiB memory", "NVIDIA H100"),
+        ("Applied FSDP to the model", None),
+    ],
+)
+def test_model_of_the_gpus_is_read(words: str, model: str | None) -> None:
+    parsed = read(FRESH + note(words, "08:00:21,000") + line(1, "08:00:30,000"))
+    assert parsed.frames["run_sessions"]["gpu_model"].to_list() == [model]
+
+
 def test_tokens_follow_from_the_rate_without_a_batch() -> None:
     text = note("Training starts at step 1", "08:00:20,000") + line(1, "08:00:30,000")
     assert read(text, facts={"n_gpus": 8}).frames["steps"]["tokens"].to_list() == [4096 * 8 * 10]
