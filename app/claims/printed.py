@@ -13,6 +13,7 @@ from app.terminal.rows import RowOptions
 from app.terminal.table import TextTable, table_lines
 from app.visible import escapes
 from ingest.counted import counted
+from metrics.failures.size_law import CONTRADICTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,11 @@ AS_READ: Final = "up to"
 
 PEAK_IN_USE: Final = "over the dense peak of the fastest data type in use"
 """How a claim on an MFU is read that names no data type; another reading has another verdict."""
+
+EXTRAPOLATED: Final = (
+    f'from jobs of all sizes; {CONTRADICTED}. Jobs of about {{:,.10g}} GPUs alone: population = "bucket" in --claims'
+)
+"""Caveat of a verdict on an MTTF whose scaling to the claim's number of GPUs the data contradict."""
 
 _MEANINGS: Final[dict[str, Meaning]] = {"supported": "good", "refuted": "bad", "undetermined": "warning"}
 _CONTROLS: Final = escapes()
@@ -150,6 +156,7 @@ def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
         claim = each.claim
         known = [claim.narrowed] if claim.narrowed else []
         known += [PEAK_IN_USE] if claim.metric == "mfu" and claim.dtype is None else []
+        known += [EXTRAPOLATED.format(claim.gpus or 0)] if CONTRADICTED in (each.measured.method or "") else []
         known += [f"left out {one.words()}" for one in claim.exclusions]
         needed = each.measured.needed if each.verdict == "undetermined" else ""
         known += [needed if needed.startswith("cannot tell") else f"to decide: {needed}"] if needed else []

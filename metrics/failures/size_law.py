@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -93,6 +93,10 @@ class SizeLaw:
         return self.smallest is not None and self.largest is not None and self.smallest <= gpus <= self.largest
 
 
+CONTRADICTED: Final = "assumes 1/N, which these failures contradict"
+"""Caveat of an MTTF that is extrapolated against the evidence: the interval of b excludes 1."""
+
+
 def caveat(b: float | None, b_low: float | None, b_high: float | None, *, slope: bool = True) -> str:
     """Evidence for the 1/N law, for a reader of an extrapolated MTTF.
 
@@ -108,7 +112,7 @@ def caveat(b: float | None, b_low: float | None, b_high: float | None, *, slope:
     if b is None:
         return "assumes 1/N: the data cannot test it"
     if b_low is not None and b_high is not None and not b_low <= 1 <= b_high:
-        verdict = "assumes 1/N, which these failures contradict"
+        verdict = CONTRADICTED
     else:
         verdict = "1/N tested" if _holds(b_low, b_high) else "assumes 1/N"
     ends = (f"{end:.2f}" if end is not None else "?" for end in (b_low, b_high))

@@ -9,7 +9,8 @@ import pytest
 from app.claims.printed import verdict_lines
 from app.terminal.terminal import Terminal
 from metrics.claims.claim import Claim, Measurement
-from metrics.claims.verdict import judge
+from metrics.claims.verdict import judge, measure_mttf
+from metrics.failures.size_law import caveat
 
 CLAIM = Claim("g", "goodput_allocated", "99 %", "at least 0.99", "delivered", 0.99, "at_least", "ratio")
 
@@ -47,3 +48,15 @@ def test_arithmetic_has_these_digits_too() -> None:
     text = " ".join(verdict_lines([judged], "c", Terminal(), explain=True))
     assert "at least 99.00001 %   (delivered)" in text
     assert "99.00000 %, from 99.00000 % to 99.00000 %" in text
+
+
+@pytest.mark.parametrize(
+    ("law", "noted"),
+    [(caveat(-1.47, -2.08, -0.83), True), (caveat(1.02, 0.9, 1.14), False), (caveat(None, None, None), False)],
+)
+def test_contradicted_scaling_is_noted_below_the_verdicts(law: str, noted: bool) -> None:
+    claim = replace(CLAIM, id="mttf", metric="mttf", unit="d", kind="capability", target=3.66, gpus=1024.0)
+    judged = judge(claim, measure_mttf(12, 476.58, claim, law=law))
+    note = "mttf: from jobs of all sizes; assumes 1/N, which these failures contradict. Jobs of about 1,024 GPUs alone"
+    assert judged.verdict == "refuted"
+    assert any(line.startswith(note) for line in verdict_lines([judged], "c", Terminal())) == noted
