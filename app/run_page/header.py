@@ -29,6 +29,9 @@ _STATES: Final[dict[str, Meaning]] = {
     LOGGED_STATE: "quiet",
 }
 
+_LAST_SIGNAL: Final = 64
+"""Linux has no higher signal. Slurm writes 125 behind the exit status of a job that ran out of memory (0:125)."""
+
 
 def title(page: TextPage, contents: RunContents) -> None:
     """Name and state; run and jobs."""
@@ -112,13 +115,17 @@ def gpus_text(contents: RunContents) -> str:
 
 
 def _allocation(row: Row) -> str:
-    """What one attempt, or a component of it, held."""
+    """What one attempt, or a component of it, held.
+
+    >>> _allocation({"n_nodes": 1, "n_gpus": 0, "n_cpus": None})
+    'none; CPUs unknown, on 1 node'
+    """
     nodes, gpus = row["n_nodes"], row["n_gpus"]
     on = counted(nodes, "node")
     if gpus is None:
         return f"unknown: accounting records none for its {on}"
     if not gpus:
-        return f"none; {counted(row['n_cpus'] or 0, 'CPU')} on {on}"
+        return f"none; {counted(row['n_cpus'], 'CPU')} on {on}" if row["n_cpus"] else f"none; CPUs unknown, on {on}"
     model = f" {texts.name(row['gpu_model'])}" if row["gpu_model"] else ""
     each = gpus / nodes if nodes else gpus
     spread = f"{on} x {texts.count(each)}" if each == int(each) or nodes == 1 else on
@@ -173,7 +180,12 @@ def _used(lasted_s: float, limit: float) -> str:
 
 
 def _exit(row: Row) -> str:
-    if row.get("exit_signal"):
+    """The signal or the exit status that ended an attempt; empty where there is none.
+
+    >>> _exit({"exit_signal": 9, "exit_code": 0}), _exit({"exit_signal": 125, "exit_code": 0})
+    (', signal 9', '')
+    """
+    if 0 < (row.get("exit_signal") or 0) <= _LAST_SIGNAL:
         return f", signal {row['exit_signal']}"
     return f", exit status {row['exit_code']}" if row.get("exit_code") else ""
 

@@ -22,6 +22,8 @@ def ettr(page: TextPage, contents: RunContents) -> None:
     bounds = "" if low == high else f"; at least {low}, at most {high}"
     page.fact("ETTR", f"{texts.share(row['ettr'])}{since}{bounds}", "strong")
     page.fact("", f"{_above(contents, row)}, of {_below(contents, row)}")
+    if 0 < row["allocated"] <= sum(part.gpu_s for part in contents.parts if part.category == "other_work"):
+        page.fact("", "it does not train (config: rules.other_work): not in the cluster's ETTR")
 
 
 def _above(contents: RunContents, row: Row) -> str:

@@ -52,7 +52,7 @@ MODEL: Final = {"gpu_model": "NVIDIA H100 80GB HBM3", "dtype": "bf16", "params_a
 KINDS: Final = {
     "healthy": "101", "node_failure": "102", "preempted": "103", "pending": "104", "running": "105", "array": "106_3",
     "het": "110+1", "cpu_only": "112", "unknown_gpus": "201", "hostile": "114", "log_only": "laptop",
-    "log_only_no_gpus": "mystery", "everything": "llama-8b",
+    "log_only_no_gpus": "mystery", "everything": "llama-8b", "evaluation": "113",
 }  # fmt: skip
 """The text that a person types, by what its run is."""
 
@@ -96,6 +96,7 @@ def accounting() -> str:
             _row("110+0", "COMPLETED", 2.0, 3.0, "n8", JobIDRaw="110", JobName="het"),
             _row("110+1", "COMPLETED", 2.0, 3.0, "n9", JobIDRaw="111", JobName="het", gpus=4),
             _row("112", "COMPLETED", 3.0, 3.5, "c1", gpus=0, JobName="preprocess"),
+            _row("113", "COMPLETED", 4.0, 4.5, "n9", JobName="eval-mmlu"),
             _row("114", "FAILED", 4.0, 5.0, "n8", JobName=HOSTILE, ExitCode="1:0"),
         ]
     )
