@@ -10,6 +10,7 @@ import msgspec
 from ingest.errors import OptionError, shorten
 from ingest.runlog.lines import Run
 from ingest.runlog.series import KEYS
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,7 +69,8 @@ def stated(settings: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise OptionError(f"--set {setting}: write NAME=VALUE, such as n_gpus=16")
         if name not in {*NAMES, *KEYS}:
-            raise OptionError(f"--set {setting}: there is no fact {name!r}; there are: {', '.join((*NAMES, *KEYS))}")
+            hint = did_you_mean(name, (*NAMES, *KEYS)) or f"; there are: {', '.join((*NAMES, *KEYS))}"
+            raise OptionError(f"--set {setting}: there is no fact {name!r}{hint}")
         facts[name] = value.strip()
     return converted(facts)
 

@@ -64,7 +64,8 @@ def ingest_files(
         cluster: of sessions that name none; if None, those with a job id are of the only cluster with accounting, and
             all others of `LOCAL`.
         now: stored as the time of loading; lines of later are refused.
-        progress: called with which file is being read, its number, and how many there are.
+        progress: called with which folder is searched for logs, then with which file is being read, its number, and how
+            many there are.
         logs: what logs of other frameworks do not record.
 
     Returns:
@@ -115,7 +116,10 @@ def ingest_files(
         return reason is None
 
     passed_over = SkippedFiles()
-    below = logs_below([name for name in files if not is_live(name)], request.formats, passed_over)
+    below = logs_below(
+        [name for name in files if not is_live(name)], request.formats, passed_over,
+        enters=lambda folder: progress(f"search for logs in {as_text(folder)}", 0, 1),
+    )  # fmt: skip
     with unpacked(below, is_selected) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         found = newest_states(members, files, passed_over)

@@ -41,7 +41,8 @@ def test_stated_facts_have_their_types() -> None:
     ("setting", "message"),
     [
         ("n_gpus", "write NAME=VALUE"),
-        ("gpus=3", "there is no fact 'gpus'; there are: run_id"),
+        ("xyz=3", "there is no fact 'xyz'; there are: run_id"),
+        ("n_gpu=3", "there is no fact 'n_gpu'; did you mean n_gpus"),
         ("n_gpus=many", "--set n_gpus=many: Expected"),
     ],
 )

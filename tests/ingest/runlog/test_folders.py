@@ -42,6 +42,14 @@ def lay_out(folder: Path) -> Path:
     return folder
 
 
+def test_search_reports_each_folder_that_it_enters(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    entered: list[str] = []
+    logs_below([str(tmp_path)], enters=entered.append)
+    assert entered == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
+
+
 def test_a_folder_is_the_logs_below_it(tmp_path: Path) -> None:
     lay_out(tmp_path / "wandb")
     names = [name.removeprefix(str(tmp_path)) for name in logs_below([str(tmp_path), "-"])]
