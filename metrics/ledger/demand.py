@@ -161,8 +161,8 @@ def _during(attempt_nodes: pl.DataFrame, low: int | None, high: int | None) -> p
 
 
 _WAITING: Final = (
-    "cluster", "scheduler", "partition", "reason", "eligible_at", "started_at", "ended_at", "req_milli_gpus", "milli_gpus",
-    "req_nodes", "req_segment",
+    "cluster", "scheduler", "partition", "reason", "eligible_at", "started_at", "ended_at", "req_milli_gpus",
+    "milli_gpus", "req_nodes", "req_segment",
 )  # fmt: skip
 
 
