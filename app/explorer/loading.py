@@ -71,11 +71,18 @@ def show(explorer: Addresses, request_data: dict[str, str], name: str) -> Any:
         contents, whole = sections.shown(section, explorer, view)
     if section.kept and whole and has_request_context():
         g.whole_section = True
+        _visited(explorer, request_data)
     return components.readable(contents)
 
 
 def _saw(request_data: dict[str, str], name: str) -> None:
     saw("see", path=str(request_data.get("path")), search=str(request_data.get("search") or ""), section=name)
+
+
+def _visited(explorer: Addresses, request_data: dict[str, str]) -> None:
+    """Have the page be computed ahead when newer data come; not that of a viewer, whose answers are their own."""
+    if people.current().sees_all:
+        explorer.answers.visits.add(str(request_data["path"]), str(request_data.get("search") or ""))
 
 
 # What was sent -----------------------------------------------------------------------------------------------------
@@ -104,6 +111,7 @@ def keep(made: Dash, explorer: Addresses) -> None:
             g.keep_as = (version, key)
             return None
         _saw(request_data, name)
+        _visited(explorer, request_data)
         return Response(body, mimetype="application/json")
 
     def keep_whole(response: Response) -> Response:

@@ -1,14 +1,16 @@
-"""The first pages, computed before the first request: when the server starts, and whenever newer data are published.
+"""Pages computed before they are requested: when the server starts, and whenever newer data are published.
 
 Their answers read the ledger, which takes seconds for a year of a large cluster. Answers are cached until newer data
-are published, so the first visitor of the morning does not wait for them. scipy is imported in the same thread: the
-import takes seconds, and the first pages do not need it.
+are published, so the first visitor of the morning does not wait for the first pages, nor a later one for a page that
+somebody opened during the last day. scipy is imported in the same thread: the import takes seconds, and the first pages
+do not need it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from app import panics
@@ -36,6 +38,9 @@ PATHS: Final = ("/", "/today")
 CLUSTERS: Final = 8
 """Clusters whose pages are computed ahead; the pages of further clusters are computed when they are requested."""
 
+VISITED_S: Final = 60.0
+"""Time that the pages opened lately may take together; what is left then is computed when it is requested."""
+
 TICK_S: Final = 5.0
 """Time between two checks for newer data."""
 
@@ -44,7 +49,7 @@ PATIENCE_S: Final = 20.0
 
 
 class Ahead:
-    """A thread that runs the queries of the first pages, over all data of each cluster.
+    """A thread that runs the queries of the first pages, over all data of each cluster, and of those opened lately.
 
     Args:
         answers: the explorer's cache.
@@ -69,16 +74,20 @@ class Ahead:
             self._thread.join(PATIENCE_S)
 
     def look(self) -> None:
-        """Answer the first pages, if newer data were published since the last look."""
+        """Answer these pages, if newer data were published since the last look."""
         version = self._explorer.answers.version()
         if not version or version == self._answered:
             return
         self._answered = version
-        for path, view in self._first_pages():
-            for section in sections_of(pages()[path], view):
-                if self._stop.is_set():
-                    return
-                self._answer(section, view)
+        for section, view in self._of_first_pages():
+            if self._stop.is_set():
+                return
+            self._answer(section, view)
+        until = time.monotonic() + VISITED_S
+        for section, view in self._of_visits():
+            if self._stop.is_set() or time.monotonic() > until or self._explorer.answers.version() != version:
+                return
+            self._answer(section, view)
 
     def _answer(self, section: Section, view: View) -> None:
         """Answer one section, with the limits of a visitor; a failure is shown to the visitor who opens the page."""
@@ -88,11 +97,24 @@ class Ahead:
         except FAULTS as error:
             logger.warning("%s is not computed ahead: %s", section.name, reason_of(error))
 
-    def _first_pages(self) -> Iterator[tuple[str, View]]:
+    def _of_first_pages(self) -> Iterator[tuple[Section, View]]:
         situation = self._explorer.answers.ask(filters.situation)
         for each in situation.computed[:CLUSTERS]:
             view = filters.resolve(situation, {"cluster": each.cluster})
-            yield from ((path, view) for path in PATHS)
+            for path in PATHS:
+                yield from ((section, view) for section in sections_of(pages()[path], view))
+
+    def _of_visits(self) -> Iterator[tuple[Section, View]]:
+        """What follows from the data alone: not the rows of a visitor's own SELECT."""
+        for path, search in self._explorer.answers.visits.latest():
+            page = pages()[path]
+            try:
+                view = self._explorer.view(search)
+                view = page.find(self._explorer, view) if page.find is not None else view
+            except FAULTS as error:  # such as a run that is gone
+                logger.info("%s is not computed ahead: %s", path, reason_of(error))
+                continue
+            yield from ((section, view) for section in sections_of(page, view) if section.kept)
 
     def _run(self) -> None:
         self._try_to_look()

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from app.results.serving.pool import ReadPool
+from app.results.serving.visits import Visits
 from queries.errors import NoWarehouseError
 from queries.memo import Memo
 from queries.warehouse import MADE, MADE_BYTES, current_copy
@@ -35,7 +36,8 @@ class _OfVersion:
 class AnswerCache:
     """Computes answers on the newest published copy. Safe for threads: they wait for each other on the same question.
 
-    Answers are kept as long as nothing newer is published. What pages ask is limited and can be stopped: `pool`.
+    Answers are kept as long as nothing newer is published. What pages ask is limited and can be stopped: `pool`. Pages
+    that were opened lately are computed again for newer data before they are opened: `visits`.
 
     Args:
         root: the warehouse directory.
@@ -44,6 +46,7 @@ class AnswerCache:
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
         self.pool = ReadPool(self.root)
+        self.visits = Visits()
         self._lock = threading.Lock()
         self._kept = _OfVersion("")
 

@@ -1,4 +1,4 @@
-"""The first pages are answered before anyone asks."""
+"""The first pages, and those opened lately, are answered before anyone asks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ from typing import TYPE_CHECKING
 import pytest
 from dash import html
 
+from app.access import people
+from app.access.people import Person, Role
 from app.claims.watched import WatchedClaims
+from app.config.settings import Config
+from app.explorer import create_app
 from app.explorer.application import Explorer
+from app.explorer.loading import SECTION
 from app.explorer.page import Section, pages
+from app.explorer.sections import sections_of
 from app.results.serving.cache import AnswerCache
 from app.service.ahead import PATHS, Ahead
 from metrics import lazy_scipy
+from queries.reader import Reader
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from dash import Dash
+
+    from app.explorer.filters import View
 
 
 @pytest.fixture
@@ -97,3 +109,62 @@ def test_section_that_fails_hides_no_other(answers: AnswerCache, monkeypatch: py
 
 def test_one_that_was_never_started_can_be_stopped(answers: AnswerCache) -> None:
     Ahead(answers, WatchedClaims(None)).stop()
+
+
+# Pages that were opened --------------------------------------------------------------------------------------------
+
+
+def opened(application: Dash, path: str, names: Iterable[str], search: str = "") -> None:
+    """Request sections as a browser does."""
+    client = application.server.test_client()
+    for name in names:
+        of = {"name": name, "type": "ask"}
+        asked = {"ticket": name, "path": path, "search": search}
+        body = {
+            "output": SECTION,
+            "outputs": {"id": {"name": name, "type": "section"}, "property": "children"},
+            "inputs": [{"id": of, "property": "data", "value": asked}],
+            "changedPropIds": [f'{{"name":"{name}","type":"ask"}}.data'],
+            "state": [{"id": of, "property": "id", "value": of}],
+        }
+        answer = client.post("/_dash-update-component", json=body, headers={"Origin": "http://localhost"})
+        assert answer.status_code == 200
+
+
+def kept_sections(path: str, view: View) -> list[str]:
+    """Names of a page's sections that follow from the data alone."""
+    return [each.name for each in sections_of(pages()[path], view) if each.kept]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/", "/today", "/reliability", "/people", "/jobs?user=", "/run?run_id="])
+def test_a_page_that_was_opened_is_answered_for_newer_data(answers: AnswerCache, path: str) -> None:
+    claims, newer = WatchedClaims(None), AnswerCache(answers.root)
+    path, _, column = path.removesuffix("=").partition("?")
+    value = min(answers.ask(Reader.table, "runs")[column].drop_nulls()) if column else ""
+    search = f"?{column.removesuffix('_id')}={value}" if column else ""
+    names = kept_sections(path, Explorer(answers, claims).view(search))
+    opened(create_app(answers.root, Config(), claims, answers), path, names, search)
+    assert answers.visits.latest() == [(path, search)]
+    newer.visits.add(path, search)
+    Ahead(newer, claims).look()
+    known = len(newer)
+    opened(create_app(answers.root, Config(), claims, newer), path, names, search)
+    assert len(newer) == known
+
+
+def test_what_a_viewer_opened_is_not_answered_again(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people, "current", lambda: Person("ada", Role.VIEWER))
+    opened(create_app(answers.root, Config(), WatchedClaims(None), answers), "/people", ["people"])
+    assert answers.visits.latest() == []
+
+
+def test_an_address_that_is_gone_stops_no_other(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers.visits.add("/people", "")
+    answers.visits.add("/people", "?cluster=gone")
+    asked: list[str] = []
+    made = [Section("a", "a", lambda *_: asked.append("a"), lambda *_: html.Div(), kept=kept) for kept in (True, False)]
+    monkeypatch.setattr("app.service.ahead.PATHS", ())
+    monkeypatch.setattr("app.service.ahead.sections_of", lambda *_: made)
+    Ahead(answers, WatchedClaims(None)).look()
+    assert asked == ["a"]
