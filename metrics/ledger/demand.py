@@ -12,7 +12,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.intervals import merge_equal, sweep, union
-from metrics.ledger.capacity import allocated_intervals
+from metrics.ledger.capacity import allocated_intervals, unknown_intervals
 from metrics.ledger.demand_causes import CAUSES, Idle, causes
 from metrics.wait_reasons import BY_A_RULE, NOT_WAITING
 
@@ -230,12 +230,17 @@ def _idle(
     node_states: pl.DataFrame | None,
     covered: pl.DataFrame,
 ) -> Idle:
-    """Nodes that existed, attempts that held them, and times out of service, by number of the node."""
+    """Nodes that existed, attempts that held them, and times out of service, by number of the node.
+
+    While an attempt runs on a node whose GPUs are unknown, none of the node's GPUs is known to be idle: it counts as
+    out of service.
+    """
     key = ["cluster", "node"]
     existing = inventory.join(homes, on=key).select("home", *_TIMES, pl.col("milli_gpus").alias("gpus"))
     held = allocated_intervals(attempt_nodes, covered).join(homes, on=key)
     states = frames.empty(frames.NODE_STATES) if node_states is None else node_states
-    out = states.join(homes, on=key).select("home", *_TIMES)
+    unclear = unknown_intervals(attempt_nodes, covered).join(homes, on=key)
+    out = pl.concat([states.join(homes, on=key).select("home", *_TIMES), unclear.select("home", "started", "ended")])
     return Idle(
         demand.rename({"lane": "home"}),
         existing.filter(pl.col("gpus") > 0),

@@ -36,8 +36,8 @@ else used; each person's browser requests six sections at once:
 - A first visit waits longest for the sections of My jobs and for use by user: 1.3 to 1.6 s each, six at once.
 
 These are visits of pages that nobody had opened before. Pages that somebody opened during the last day are computed
-ahead after each publication (at most 24 addresses, for at most a minute): on that year all sections of eleven pages then
-took 0.75 CPU seconds, and 10.4 without. Computing them ahead took 11.
+ahead after each publication (at most 24 addresses, for at most a minute): on that year all sections of eleven pages
+then took 0.75 CPU seconds, and 10.4 without. Computing them ahead took 11.
 
 The same on the demo's two months for ten minutes, beside other work on both cores: no error in 55,047 requests, p95
 0.29 s; 516 MiB at the beginning, 591 in the middle and 599 at the end.

@@ -19,18 +19,22 @@ class Job:
 
 @dataclass(frozen=True)
 class Place:
-    """A node: its GPUs and partitions (none: serves all), its block, who holds GPUs when, when it is out of service."""
+    """A node: its GPUs and partitions (none: serves all), its block, who holds GPUs when, when it is out of service.
+
+    Where the number of GPUs that somebody holds is None, it is unknown.
+    """
 
     gpus: int
     partitions: tuple[str, ...]
     block: str | None = None
-    held: tuple[tuple[int, int, int], ...] = ()
+    held: tuple[tuple[int, int, int | None], ...] = ()
     out: tuple[tuple[int, int], ...] = ()
 
     def idle(self, tick: int) -> int:
         if any(a <= tick < b for a, b in self.out):
             return 0
-        return max(0, self.gpus - sum(n for a, b, n in self.held if a <= tick < b))
+        held = [n for a, b, n in self.held if a <= tick < b]
+        return 0 if None in held else max(0, self.gpus - sum(n for n in held if n is not None))
 
     def serves(self, partition: str) -> bool:
         return not self.partitions or partition in self.partitions

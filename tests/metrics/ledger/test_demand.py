@@ -79,7 +79,7 @@ def reported(places: Places, jobs: list[Job]) -> Reported:
     whole = {"started_at": at(0), "ended_at": at(UNTIL)}
     there = [node | whole | {"milli_gpus": p.gpus * 1000} for node, p in zip(named, places.values(), strict=True)]
     held = [
-        {"cluster": "c", "node": name, "started_at": at(a), "ended_at": at(b), "milli_gpus": n * 1000}
+        {"cluster": "c", "node": name, "started_at": at(a), "ended_at": at(b), "milli_gpus": n and n * 1000}
         for name, place in places.items()
         for a, b, n in place.held
     ]
@@ -186,6 +186,12 @@ def test_a_down_node_is_not_idle() -> None:
     }
 
 
+def test_no_gpu_is_idle_on_a_node_whose_holders_gpus_are_unknown() -> None:
+    places = {"n1": Place(8, MAIN, held=((0, 7, None),)), "n2": HALF, "n3": HALF}
+    result = demand(places, [Job(MAIN, 5, 9, 8, nodes=1)])
+    assert ticks(result)["n2", "fragmentation"] == 2
+
+
 def test_rule_holds_gpus_if_all_waiting_have_one_and_one_fits() -> None:
     held_back = Job(MAIN, 5, 9, 8, nodes=1, rule=True)
     too_large = Job(MAIN, 5, 9, 16, nodes=2, rule=True)
@@ -261,7 +267,7 @@ def clusters(draw: st.DrawFn) -> tuple[Places, list[Job]]:
             draw(st.sampled_from([2, 4])),
             tuple(draw(some)),
             draw(st.sampled_from(["a", "b", "b", None])),
-            tuple((*interval(), draw(st.integers(1, 4))) for _ in range(draw(st.integers(0, 3)))),
+            tuple((*interval(), draw(st.sampled_from([1, 2, 3, 4, None]))) for _ in range(draw(st.integers(0, 3)))),
             tuple(interval() for _ in range(draw(st.integers(0, 1)))),
         )
         for number in range(draw(st.integers(1, 4)))
