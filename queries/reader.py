@@ -60,7 +60,7 @@ EMPTY: Final = {
     "runaway_attempts": ("FROM runaway_jobs", f"{_ATTEMPT}, ended_at TIMESTAMP WITH TIME ZONE, because VARCHAR"),
     "source_warnings": (
         "FROM loads GROUP BY cluster, source HAVING COUNT(*) > 1",  # a warning compares loads of a source
-        "cluster VARCHAR, source VARCHAR, kind VARCHAR, says VARCHAR",
+        "cluster VARCHAR, source VARCHAR, kind VARCHAR, message VARCHAR",
     ),
 }
 """Of those, the ones that have no row where another query has none: that query, and their columns. Planning them takes

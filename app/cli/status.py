@@ -115,7 +115,12 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
         "ledgers": _ledgers(reader, sources),
         "rejects": reader.query("status_rejects").to_dicts(),
         "checks": [
-            {"name": each.check.name, "severity": each.check.severity, "says": each.check.description, "n": each.count}
+            {
+                "name": each.check.name,
+                "severity": each.check.severity,
+                "description": each.check.description,
+                "n": each.count,
+            }
             for each in reader.failed_checks()
         ],
     }
@@ -170,7 +175,7 @@ def _warnings(reader: Reader, sources: pl.DataFrame) -> None:
         for warning in row["warnings"] or []:
             console.paragraph(f"warning: {row['cluster']} {row['source']}: {warning}")
     for row in reader.query("source_warnings").iter_rows(named=True):
-        console.paragraph(f"warning: {row['cluster']} {row['source']}: {row['says']}")
+        console.paragraph(f"warning: {row['cluster']} {row['source']}: {row['message']}")
 
 
 def _removed(reader: Reader) -> None:

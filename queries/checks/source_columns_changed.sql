@@ -1,2 +1,2 @@
 -- warn: a source has other columns than it had within the last week; see trackside status.
-SELECT cluster, source, says FROM source_warnings WHERE kind = 'columns';
+SELECT cluster, source, message FROM source_warnings WHERE kind = 'columns';

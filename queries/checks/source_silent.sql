@@ -1,2 +1,2 @@
 -- warn: accounting has far fewer rows than usual: a silent source looks like an idle cluster; see trackside status.
-SELECT cluster, source, says FROM source_warnings WHERE kind = 'silent';
+SELECT cluster, source, message FROM source_warnings WHERE kind = 'silent';

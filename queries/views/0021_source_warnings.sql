@@ -100,7 +100,7 @@ silent AS (
             strftime(l.started_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
             strftime(l.ended_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
             u.least_a_day
-        ) AS says
+        ) AS message
     FROM lengths AS l
     JOIN usual AS u USING (cluster, source)
     WHERE l.rows_read / l.days < 0.05 * u.least_a_day
@@ -141,7 +141,7 @@ stale AS (
             'last read {}, while others were read until {}: is it still being ingested?',
             strftime(l.loaded_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
             strftime(l.others_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M')
-        ) AS says
+        ) AS message
     FROM last_read AS l
     JOIN read_again AS r USING (cluster, source)
     WHERE epoch(l.others_at - l.loaded_at) > GREATEST(2 * 86400, 4 * r.step_s)
@@ -195,7 +195,7 @@ columns_changed AS (
         format('the columns of {} changed within a week:', request)
         || CASE WHEN len(gone) > 0 THEN ' gone: ' || array_to_string(gone, ', ') || '.' ELSE '' END
         || CASE WHEN len(come) > 0 THEN ' new: ' || array_to_string(come, ', ') || '.' ELSE '' END
-        || ' Was Slurm upgraded?' AS says
+        || ' Was Slurm upgraded?' AS message
     FROM differences
     WHERE len(gone) > 0 OR len(come) > 0
 )

@@ -23,7 +23,7 @@ PAGE = page_of(
             "waste",
             by="kind",
             title="Allocated time that shows no work",
-            figure=bars("gpu_s", "GPU-hours", scale=3600, words="says"),
+            figure=bars("gpu_s", "GPU-hours", scale=3600, words="title"),
             days=QUARTER,
         ),
         QuestionSpec(

@@ -36,11 +36,11 @@ def rows_of(source: Reader, query: str) -> pl.DataFrame:
 
 
 def failed_checks(source: Reader) -> pl.DataFrame:
-    """Data checks with findings: `severity`, `says`, `n`, `name`."""
+    """Data checks with findings: `severity`, `description`, `n`, `name`."""
     found = [
         (each.check.severity, each.check.description, each.count, each.check.name) for each in source.failed_checks()
     ]
-    return pl.DataFrame(found, schema=["severity", "says", "n", "name"], orient="row")
+    return pl.DataFrame(found, schema=["severity", "description", "n", "name"], orient="row")
 
 
 def _section(name: str) -> Section:
@@ -103,7 +103,7 @@ LONG = 27
 def _checks(rows: pl.DataFrame, _: View) -> Component:
     columns = [
         components.column("severity", "Severity", width=100, minWidth=90),
-        components.column("says", "Finding", flex=4, minWidth=240, wrapText=True, autoHeight=True),
+        components.column("description", "Finding", flex=4, minWidth=240, wrapText=True, autoHeight=True),
         components.column("n", "Rows", "count", width=90, minWidth=80),
         components.column("name", "Check", flex=2, minWidth=140),
     ]

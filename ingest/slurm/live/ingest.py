@@ -433,7 +433,7 @@ class _SlurmIngest:
     def _compare(self) -> None:
         """Report differences from earlier loads: a source without rows, or other columns."""
         warnings = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
-        for source, kind, text in warnings.select("source", "kind", "says").iter_rows():
+        for source, kind, text in warnings.select("source", "kind", "message").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
                 changed = LoadWarning("changed_since_earlier_loads", None, text)
                 self.others.append(Note(f"{source} compared with earlier loads", live_summary.nothing(source, changed)))

@@ -118,8 +118,8 @@ def test_yes_and_no_are_words_and_no_boxes_to_tick() -> None:
 
 def test_bars_are_named_in_words_in_short_lines() -> None:
     words = ["standing still", "done in a quarter of <b>the</b> time limit"]
-    rows = pl.DataFrame({"kind": ["idle", "short"], "says": words, "gpu_s": [3600.0, 1800.0]})
-    made = bars("gpu_s", "GPU-hours", scale=3600, words="says")(rows, "kind")
+    rows = pl.DataFrame({"kind": ["idle", "short"], "title": words, "gpu_s": [3600.0, 1800.0]})
+    made = bars("gpu_s", "GPU-hours", scale=3600, words="title")(rows, "kind")
     assert made is not None
     assert list(made.data[0].y) == ["done in a quarter of<br>&lt;b&gt;the&lt;/b&gt; time limit", "standing still"]
     unworded = bars("gpu_s", "GPU-hours")(rows, "kind")

@@ -32,7 +32,7 @@ def warned(root: Path) -> list[tuple[str, str]]:
 
 
 def source_messages(root: Path) -> list[str]:
-    return table(root, "source_warnings")["says"].to_list()
+    return table(root, "source_warnings")["message"].to_list()
 
 
 def weekdays(number: int, *, since: datetime, until: datetime) -> list[Job]:

@@ -20,12 +20,12 @@ rows were new, known (loaded before, perhaps with other values), skipped by desi
   warehouse, data_version, seen_at
   sources   cluster, source, rows (by table, now), loads, covers_from, covers_until, age_s, and last_load: loaded_at,
             inputs, read, new, known, skipped, rejected, warnings
-  warnings  cluster, source, kind, says           differences from earlier loads
+  warnings  cluster, source, kind, message        differences from earlier loads
   gaps      cluster, source, started_at, ended_at, gap_s    time that no load covers
   removals  cluster, table_name, before, rows, removed_at   what trackside retention removed
   ledgers   cluster, since, until, computed_at, loads_since
   rejects   cluster, source, reason, n, first_seen          rejected rows
-  checks    name, severity, says, n               data checks with findings"""
+  checks    name, severity, description, n        data checks with findings"""
 
 
 def add_parser(subparsers: Subparsers) -> None:

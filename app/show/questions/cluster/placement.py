@@ -120,14 +120,14 @@ def _notes(rows: pl.DataFrame, known_places: pl.DataFrame) -> tuple[str, ...]:
 
 def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
     table = effect_rows(source, window, rows).with_columns(
-        pl.lit("spanning_effect").alias("metric"), says=pl.col("what").replace_strict(_TITLES), reads=_read()
+        pl.lit("spanning_effect").alias("metric"), title=pl.col("what").replace_strict(_TITLES), reads=_read()
     )
     known = rows["least"].count() > 0
     return Answer(
         "What goes with spanning more blocks",
         table if known else table.clear(),
         {
-            "says": ("attempts on more blocks, against fewer", "text"),
+            "title": ("attempts on more blocks, against fewer", "text"),
             "value": ("effect", "number"),
             "low": ("95 % from", "number"),
             "high": ("to", "number"),

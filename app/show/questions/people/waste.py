@@ -54,13 +54,13 @@ def waste(source: Reader, window: Window, question: Question) -> Answer:
 def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
     unused = unused_rows(source, window, flags)
     rows = pl.concat([waste_rows(flags), unused]).with_columns(
-        pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(TITLES_OF_KINDS)
+        pl.lit("waste").alias("metric"), title=pl.col("kind").replace_strict(TITLES_OF_KINDS)
     )
     return Answer(
         "Allocated GPU-time that shows no work",
         rows,
         {
-            "says": ("kind", "text"),
+            "title": ("kind", "text"),
             "gpu_s": ("at least GPU-h", "gpu_h"),
             "high_gpu_s": ("at most GPU-h", "gpu_h"),
             "share": ("of allocated, at least", "ratio"),
