@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -17,6 +17,7 @@ from tests.support.slurm.fake_slurm import AWAY, FakeSlurm, Job, days, hours, in
 from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ingest.store.request import Transport
@@ -91,24 +92,28 @@ def test_a_new_cluster_has_no_weekend_yet(tmp_path: Path) -> None:
 # --- staying away
 
 
-def load(
-    root: Path,
-    source: SourceName,
-    origin: str,
-    now: datetime,
-    columns: list[str] | None = None,
-    *,
-    transport: Transport = "file",
-) -> None:
-    """The account of a load, without rows."""
-    parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0, columns=columns or [])
-    with open_writer(root, verb="test", now=now) as writer, writer.transaction():
-        write_account(writer, parsed, request=LoadRequest(origin, transport), digest=f"{origin} {now}", now=now)
+class Load(NamedTuple):
+    """A load without rows."""
+
+    source: SourceName
+    origin: str
+    now: datetime
+    columns: Sequence[str] = ()
+    transport: Transport = "file"
 
 
-def others(root: Path) -> None:
-    """Something else of the cluster was read much later."""
-    load(root, "slurm.config", "config.txt", MONDAY + days(30))
+OTHER = Load("slurm.config", "config.txt", MONDAY + days(30))
+"""Something else of the cluster, read much later."""
+
+
+def add_loads(root: Path, *loads: Load) -> None:
+    """Write the accounts of loads, each in a transaction of its own; one writer, since opening costs most."""
+    with open_writer(root, verb="test", now=loads[0].now) as writer:
+        for source, origin, now, columns, transport in loads:
+            request, clusters = LoadRequest(origin, transport), frozenset({"c1"})
+            parsed = Parsed(source, clusters, {}, empty(REJECTS), rows_read=0, rows_loaded=0, columns=list(columns))
+            with writer.transaction():
+                write_account(writer, parsed, request=request, digest=f"{origin} {now}", now=now)
 
 
 @pytest.mark.slow
@@ -124,28 +129,27 @@ def others(root: Path) -> None:
     ],
 )
 def test_a_daily_load_that_stopped_is_stale(tmp_path: Path, source: SourceName, transport: Transport) -> None:
-    for day in range(3):
-        load(tmp_path, source, "x", MONDAY + days(day), transport=transport)
-    others(tmp_path)
+    daily = [Load(source, "x", MONDAY + days(day), transport=transport) for day in range(3)]
+    add_loads(tmp_path, *daily, OTHER)
     assert warned(tmp_path) == [(source, "stale")]
-    load(tmp_path, source, "by-hand.txt", MONDAY + days(29))
+    add_loads(tmp_path, Load(source, "by-hand.txt", MONDAY + days(29)))
     assert warned(tmp_path) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "origin"), [("runlog", "run{}.jsonl"), ("slurm.accounting", "dumps/sacct-{}.txt")])
 def test_what_is_loaded_by_hand_is_never_stale(tmp_path: Path, source: SourceName, origin: str) -> None:
-    for number in range(4):
-        load(tmp_path, source, origin.format(number), MONDAY + days(number))
-    others(tmp_path)
+    by_hand = [Load(source, origin.format(number), MONDAY + days(number)) for number in range(4)]
+    add_loads(tmp_path, *by_hand, OTHER)
     assert warned(tmp_path) == []
 
 
 @pytest.mark.slow
 def test_source_read_often_on_only_two_days_is_not_stale(tmp_path: Path) -> None:
-    for number in range(6):
-        load(tmp_path, "slurm.accounting", "sacct -a", MONDAY + hours(6 * number), transport="command")
-    others(tmp_path)
+    often = [
+        Load("slurm.accounting", "sacct -a", MONDAY + hours(6 * number), transport="command") for number in range(6)
+    ]
+    add_loads(tmp_path, *often, OTHER)
     assert warned(tmp_path) == []
 
 
@@ -182,9 +186,13 @@ def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_first_columns_are_those_of_all_files_loaded_at_first(tmp_path: Path) -> None:
-    for now in (MONDAY, MONDAY + days(1)):
-        load(tmp_path, "slurm.accounting", "sacct-1.txt", now, ["JobID", "State"])
-        load(tmp_path, "slurm.accounting", "sacct-2.txt", now, ["JobID", "Flags"])
+    parts = {"sacct-1.txt": ["JobID", "State"], "sacct-2.txt": ["JobID", "Flags"]}
+    times = (MONDAY, MONDAY + days(1))
+    add_loads(
+        tmp_path,
+        *(Load("slurm.accounting", name, now, columns) for now in times for name, columns in parts.items()),
+    )
     assert warned(tmp_path) == []
-    load(tmp_path, "slurm.accounting", "sacct-3.txt", MONDAY + days(2), ["JobID", "State", "Flags", "Restarts"])
+    columns = ["JobID", "State", "Flags", "Restarts"]
+    add_loads(tmp_path, Load("slurm.accounting", "sacct-3.txt", MONDAY + days(2), columns))
     assert [text.partition(": ")[2] for text in source_messages(tmp_path)] == ["new: Restarts. Was Slurm upgraded?"]
