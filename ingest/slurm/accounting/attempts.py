@@ -10,6 +10,7 @@ number from all loads.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +68,23 @@ def read_facts(
     frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
 ) -> AttemptRows:
     """Turn rows without steps into attempts. Rows later than `now` are refused, if `now` is passed."""
+    if frame.is_empty():
+        return _facts_of_no_rows(tuple(frame.schema.items()), cluster, timezone)
+    return _facts(frame, cluster=cluster, timezone=timezone, origin=origin, now=now)
+
+
+@functools.lru_cache(maxsize=16)
+def _facts_of_no_rows(
+    schema: tuple[tuple[str, pl.DataType], ...], cluster: str | None, timezone: str | None
+) -> AttemptRows:
+    """What an answer without rows contains: the same for each of its header. Expressions cost 50 ms on no rows, too."""
+    frame = pl.DataFrame(schema=dict(schema))
+    return _facts(frame, cluster=cluster, timezone=timezone, origin="", now=None)
+
+
+def _facts(
+    frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None
+) -> AttemptRows:
     columns = DumpColumns(frame, timezone=timezone, origin=origin)
     table = pl.concat([_identity(columns, cluster), _times(columns)], how="horizontal")
     table = pl.concat([table, _holdings(columns, table)], how="horizontal")

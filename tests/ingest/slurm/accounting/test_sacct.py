@@ -3,9 +3,12 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
+import polars as pl
 import pytest
 
+from ingest.delimited.reader import LINE
 from ingest.load_warnings import messages
+from ingest.slurm.accounting.attempts import read_facts
 from ingest.tables import ATTEMPTS, NODE_LISTS
 from tests.support.slurm.parsing import DATA, NEVER_RAN, at, attempt, parse, refusals, text
 from tests.support.slurm.row_accounts import on_nodes
@@ -405,3 +408,21 @@ def test_a_planned_start_in_the_future_does_not_move_the_window() -> None:
 
 def test_rows_of_another_cluster_than_the_named_one_are_warned() -> None:
     assert "other clusters than c2: c1" in parse(text({}), cluster="c2").warnings[0].message
+
+
+# --- no row -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [("jobidraw", "submit", "state"), ("jobid", "start", "end", "alloctres")])
+def test_read_facts_of_no_rows_has_the_schemas_of_rows(columns: tuple[str, ...]) -> None:
+    rows = pl.DataFrame({**{name: ["1"] for name in columns}, LINE: [2]}, schema_overrides={LINE: pl.Int64})
+    one, *none = (
+        read_facts(each, cluster=cluster, timezone=None, origin="x", now=at(START))
+        for each, cluster in ((rows, "c1"), (rows.clear(), "c1"), (rows.clear(), "c1"), (rows.clear(), None))
+    )
+    for facts in none:
+        assert (facts.warnings, facts.until.len(), facts.until.dtype) == ([], 0, one.until.dtype)
+        for name in ("attempts", "refused", "lists", "gpus", "summaries"):
+            frame = getattr(facts, name)
+            assert frame.is_empty()
+            assert frame.schema == getattr(one, name).schema, name
