@@ -142,8 +142,13 @@ def latest_time(times: pl.Series) -> datetime | None:
 
 
 def empty(schema: Schema) -> pl.DataFrame:
-    """A frame of that schema without rows."""
-    return pl.DataFrame(schema=schema)
+    """A frame of that schema without rows; all callers share it, so none may change it in place."""
+    return _empty(tuple(schema.items()))
+
+
+@cache
+def _empty(columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(columns))
 
 
 def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
