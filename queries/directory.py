@@ -51,8 +51,7 @@ OURS: Final = frozenset(
 def refuse_other_folders(root: Path) -> None:
     """Keep a mistyped --warehouse from filling a home directory."""
     refuse_other_bytes(root)
-    if root.is_file():
-        raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")
+    refuse_files(root)
     if not root.is_dir() or (root / DATABASE).exists():
         return
     strangers = [item.name for item in root.iterdir() if item.name not in OURS]
@@ -61,6 +60,12 @@ def refuse_other_folders(root: Path) -> None:
             f"{root} holds other things ({', '.join(sorted(strangers)[:3])} ...) and no warehouse. "
             "Point --warehouse at an empty or new directory."
         )
+
+
+def refuse_files(root: Path) -> None:
+    """Refuse a path that is no directory."""
+    if root.is_file():
+        raise NoWarehouseError(f"{root} is a file; a warehouse is a directory. Point --warehouse at one.")
 
 
 def refuse_other_bytes(root: Path) -> None:

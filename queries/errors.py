@@ -31,7 +31,7 @@ class NewerWarehouseError(WarehouseError):
 
 
 class LockedWarehouseError(WarehouseError):
-    """Another process holds the warehouse for writing."""
+    """Another process holds the warehouse for writing, or this one has it open with other settings."""
 
 
 class WriteError(WarehouseError):

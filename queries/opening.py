@@ -38,6 +38,7 @@ _DISK: Final = ("no space left", "disk full", "read-only file system", "permissi
 _FROM_BACKUP: Final = "Copy it back from a backup, or move the directory away and ingest again from the sources."
 _LACKS: Final = re.compile(r"Table with name (\w+) does not exist")
 _LOCKED: Final = ("set lock", "conflicting lock")
+_OTHER_SETTINGS: Final = "different configuration"
 _DAMAGED: Final = (
     "could not read enough bytes",
     "checksum",
@@ -146,6 +147,11 @@ def _unopened(error: duckdb.Error, path: Path, root: Path) -> Exception:
     """Why a file could not be opened, as an error of this package."""
     if any(words in str(error).lower() for words in _LOCKED):
         return LockedWarehouseError(f"{path} is open in another program: {first_line(error)}")
+    if _OTHER_SETTINGS in str(error):
+        return LockedWarehouseError(
+            f"{path} is open in this program already, with other settings of DuckDB (its own connection, or another "
+            "[engine] of the configuration).\nClose that connection first, or open both with the same settings."
+        )
     if any(words in str(error).lower() for words in _DISK):
         return _no_room(root, error)
     return CorruptWarehouseError(corrupt(path, root, first_line(error)))

@@ -277,6 +277,7 @@ def published(root: Path) -> Path:
         CorruptWarehouseError: the newest copy is missing.
     """
     permissions.refuse_unreadable(root)
+    directory.refuse_files(root)
     current = directory.current_copy(root)
     lost = directory.lost_copy(root)
     if current is not None and lost is not None:

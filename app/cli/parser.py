@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 USAGE = 2
 """Exit status of a command line that is refused, as of argparse."""
 
+_REQUIRED = "the following arguments are required: "
+"""The start of argparse's message that something is missing."""
+
 _PLAIN = {
     r"^argument ": "",
-    r"the following arguments are required: ": "missing: ",
     r"invalid int value: (.*)$": r"\1 is not a whole number",
     r"invalid float value: (.*)$": r"\1 is not a number",
     r"expected one argument$": "needs a value",
@@ -51,9 +53,23 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse what argparse found wrong: in our words, and with the command that lists the options."""
+        if message.startswith(_REQUIRED):
+            message = self._missing(message.removeprefix(_REQUIRED).split(", "))
         for pattern, plain in _PLAIN.items():
             message = re.sub(pattern, plain, message)
         self.refuse(f"{message}\nIts options: {self.prog} --help")
+
+    def _missing(self, names: Sequence[str]) -> str:
+        """What is missing, and how its value is written: the choices, or the help of the option."""
+        written = [f"missing: {', '.join(names)}"]
+        for action in self._actions:
+            if not set(names) & {"/".join(action.option_strings), str(action.metavar or action.dest)}:
+                continue
+            if action.choices is not None:
+                written[0] += _list(action)
+            elif action.option_strings and action.help:
+                written.append(f"  {action.option_strings[-1]} {action.metavar}: {action.help % vars(action)}")
+        return "\n".join(written)
 
     def refuse(self, message: str) -> NoReturn:
         """Print one line and end with the status of a wrong command line."""

@@ -30,7 +30,7 @@ from queries.errors import (
 )
 from queries.opening import duckdb_errors
 from queries.sandbox.run import user_sql
-from queries.warehouse import Writer, open_reader, open_writer
+from queries.warehouse import Writer, open_reader, open_writer, published
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DAY = date(2026, 10, 31)
@@ -385,6 +385,22 @@ def test_corrupt_warehouse_is_reported_with_the_way_back(damage: str, tmp_path: 
 
 def test_missing_warehouse_is_reported_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(NoWarehouseError, match="trackside ingest slurm"), open_reader(tmp_path / "w"):
+        pass
+
+
+def test_reader_refuses_a_file_as_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "w").touch()
+    with pytest.raises(NoWarehouseError, match="is a file; a warehouse is a directory"), open_reader(tmp_path / "w"):
+        pass
+
+
+def test_copy_open_with_other_settings_is_not_corrupt(tmp_path: Path) -> None:
+    put(tmp_path, "alice")
+    with (
+        duckdb.connect(str(published(tmp_path)), read_only=True, config={"threads": 1}),
+        pytest.raises(LockedWarehouseError, match="Close that connection first"),
+        open_reader(tmp_path),
+    ):
         pass
 
 

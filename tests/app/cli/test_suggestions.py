@@ -53,6 +53,15 @@ def test_a_name_like_no_other_gets_the_list() -> None:
     assert "unrecognized arguments: --zzz; its options: trackside show --help" in trackside("show", "--zzz").stderr
 
 
+def test_what_is_missing_is_named_with_how_it_is_written() -> None:
+    assert trackside("report").stderr.splitlines()[0] == (
+        "trackside report: missing: REPORT; there are: sla, digest, schema, bundle, check"
+    )
+    done = trackside("report", "sla")
+    assert done.returncode == 2
+    assert done.stderr.startswith("trackside report sla: missing: --period\n  --period PERIOD: 2026-10 (a month), ")
+
+
 def test_a_refusal_prints_no_control_characters() -> None:
     assert "'sh\\x1bow'; did you mean show?" in trackside("sh\x1bow").stderr
     assert "\x1b" not in trackside("show", "lost", "--fo\x1b[31m").stderr
