@@ -17,7 +17,7 @@ from app.terminal.pager import page
 from app.terminal.rows import RowOptions
 from app.terminal.table import TextTable, table_lines
 from app.terminal.terminal import Terminal
-from app.visible import FORMULAS, escapes, no_formula
+from app.visible import FORMULAS, escapes, no_formula, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -109,6 +109,8 @@ def write(
         raise UsageError("Parquet is binary: give a file with -o FILE, or pipe it")
     content = _encoded(_without_formulas(rows) if spreadsheet_safe else rows, form, extra)
     if target is None:
+        if sys.stdout.isatty():  # a terminal would execute what names hold; a file or a reader gets them as they are
+            content = visible(content.decode()).encode()
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return

@@ -223,7 +223,7 @@ def measure_median(values: list[float], claim: Claim, *, at_least: int) -> Measu
         )
     interval = sample_statistics.quantile_interval(ordered)
     low = interval.low if math.isfinite(interval.low) else None
-    method = f"order statistics, {interval.coverage:.1%}"
+    method = f"order statistics, {100 * interval.coverage:.1f} %"
     if _verdict(claim, low, interval.high) != "undetermined":
         return Measurement(value, low, interval.high, n, None, method)
     within = int(np.sum(ordered <= claim.target))

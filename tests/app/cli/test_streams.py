@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -83,3 +85,14 @@ def test_letters_that_an_encoding_lacks_are_escaped(warehouse: Path) -> None:
     done = people(warehouse, "", encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert "zo\\xeb" in done.stdout
+
+
+def test_csv_on_a_terminal_holds_no_commands_for_it(warehouse: Path) -> None:
+    words = [sys.executable, "-m", "app.cli.main", "sql", "SELECT chr(27) || '[2J' AS x"]
+    words += ["--format", "csv", "--warehouse", str(warehouse)]
+    main, other = pty.openpty()
+    subprocess.run(words, stdout=other, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+    os.close(other)
+    assert os.read(main, 1000).decode() == "x\r\n\N{REPLACEMENT CHARACTER}[2J\r\n"
+    os.close(main)
+    assert subprocess.run(words, capture_output=True, cwd=ROOT, check=True).stdout == b"x\n\x1b[2J\n"

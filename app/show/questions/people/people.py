@@ -75,7 +75,7 @@ def people(source: Reader, window: Window, question: Question) -> Answer:
         ),
         notes=(
             "Interruptions by infrastructure follow the GPU-time held, not the user. "
-            "Of the job itself: what failed and was not cancelled.",
+            "“Of the job itself” counts attempts that failed and were not cancelled.",
             *((*renamed_notes(source, window), *uid_notes(source, window)) if by == "user" else ()),
             *(() if configured.prices else ("Cost: no price is configured (trackside show cost).",)),
         ),
