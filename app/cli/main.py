@@ -186,6 +186,13 @@ def _failed(error: Exception, options: argparse.Namespace) -> int:
 
         _drop_output()
         error = WriteError(f"{_UNWRITTEN[error.errno]}: {error.strerror}")
+    if isinstance(error, ModuleNotFoundError) and not os.environ.get("TRACKSIDE_DEBUG"):
+        _complain(
+            f"{sys.executable} has no module {error.name!r}: Trackside is not installed in this Python, "
+            "or the installation is incomplete.\nRun .venv/bin/trackside of the checkout (made by: make setup), or "
+            "install the wheel again."
+        )
+        return INTERNAL
     status = exit_status(error)
     if status is None or os.environ.get("TRACKSIDE_DEBUG"):
         import traceback

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.command import ROOT
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
@@ -117,3 +118,12 @@ def test_no_garbage_is_looked_for_during_imports(warehouse: Path) -> None:
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("looked "))
     assert sum(map(int, line.split()[1:])) <= 50
+
+
+def test_python_without_the_packages_is_named_with_what_to_run() -> None:
+    words = [sys.executable, "-S", "-m", "app.cli.main", "show", "goodput"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 70
+    assert done.stderr.startswith(f"trackside: {sys.executable} has no module 'polars'")
+    assert "make setup" in done.stderr
+    assert "Traceback" not in done.stderr
