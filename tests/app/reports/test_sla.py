@@ -196,6 +196,10 @@ def test_objectives_are_those_of_verify(warehouse: Path) -> None:
     assert sum(goodput["evidence"].values()) == pytest.approx(1)
 
 
+def test_kinds_of_evidence_have_the_width_of_the_page(warehouse: Path) -> None:
+    assert '<div class="row"><dt>Evidence</dt>' in html(covered(warehouse))
+
+
 def test_the_claims_that_come_along_are_called_examples(warehouse: Path) -> None:
     text = html(covered(warehouse))
     assert "the vendor's headlines that come with Trackside: examples, not a contract" in text
