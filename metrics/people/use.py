@@ -44,13 +44,13 @@ def use(
         of_all_gpu_s: GPU-seconds that all held in the window, where `flags` may be those of some only.
 
     Returns:
-        By `cluster` and `subject`, who held most first: `n_users` and `n_accounts`; `n_runs`, `n_attempts`; `gpu_s`
-        and `share` of all that was allocated; `productive_s` and `productive_high_s` (all that was not seen counted
-        so, too), `productive_share` and `productive_share_high`; `idle_s` and `idle_high_s` (standing still), `lost_s`;
-        attempts that ended in the window, `n_ended`, and `n_completed`, `n_cancelled`, `n_failed`, `n_preempted` (or
-        requeued) of them; `n_infrastructure` interruptions and `n_own` (of class user, without cancelled ones);
-        `gpu_days`, `rate` of infrastructure interruptions per GPU-day with `rate_low` and `rate_high` (exact Poisson,
-        95 %).
+        By `cluster` and `subject`, who held most first: `n_users` and `n_accounts` that are known (null: none is);
+        `n_runs`, `n_attempts`; `gpu_s` and `share` of all that was allocated; `productive_s` and `productive_high_s`
+        (all that was not seen counted so, too), `productive_share` and `productive_share_high`; `idle_s` and
+        `idle_high_s` (standing still), `lost_s`; attempts that ended in the window, `n_ended`, and `n_completed`,
+        `n_cancelled`, `n_failed`, `n_preempted` (or requeued) of them; `n_infrastructure` interruptions and `n_own` (of
+        class user, without cancelled ones); `gpu_days`, `rate` of infrastructure interruptions per GPU-day with
+        `rate_low` and `rate_high` (exact Poisson, 95 %).
     """
     key = list(frames.ATTEMPT_KEY)
     own = (pl.col("class") == "user") & (pl.col("cause") != "cancelled")
@@ -67,8 +67,8 @@ def use(
         return which.fill_null(value=False).sum().cast(frames.COUNT)
 
     sums = rows.group_by("cluster", "subject").agg(
-        pl.col("user").n_unique().cast(frames.COUNT).alias("n_users"),
-        pl.col("account").n_unique().cast(frames.COUNT).alias("n_accounts"),
+        _known("user").alias("n_users"),
+        _known("account").alias("n_accounts"),
         pl.col("run_id").n_unique().cast(frames.COUNT).alias("n_runs"),
         pl.len().cast(frames.COUNT).alias("n_attempts"),
         held.alias("gpu_s"),
@@ -94,6 +94,12 @@ def use(
         gpu_days=gpu_s / DAY_S,
     )
     return _rated(shares).sort("gpu_s", "subject", descending=[True, False])
+
+
+def _known(name: str) -> pl.Expr:
+    """How many different names there are; null where every one is unknown."""
+    count = pl.col(name).drop_nulls().n_unique().cast(frames.COUNT)
+    return pl.when(count > 0).then(count)
 
 
 def _rated(rows: pl.DataFrame) -> pl.DataFrame:

@@ -64,11 +64,13 @@ def test_use_is_that_of_the_slow_twin(rows: list[dict[str, Any]], dimension: str
     spending, interruptions = frame(rows)
     found = use(flagged(spending, since=SINCE, until=UNTIL), interruptions, dimension, since=SINCE, until=UNTIL)
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    known: dict[str, set[str]] = defaultdict(set)
     runs: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         subject = row[dimension] or "(unknown)"
         one = sums[subject]
         runs[subject].add(row["run_id"])
+        known[subject] |= {row["user"]} - {None}
         for name in ("productive_s", "lost_s", "idle_s"):
             one[name] += row[name]
         one["gpu_s"] += row["productive_s"] + row["lost_s"] + row["idle_s"] + row["unseen_s"]
@@ -85,6 +87,7 @@ def test_use_is_that_of_the_slow_twin(rows: list[dict[str, Any]], dimension: str
     for row in found.iter_rows(named=True):
         assert {name: row[name] for name in sums[row["subject"]]} == pytest.approx(dict(sums[row["subject"]]))
         assert row["n_runs"] == len(runs[row["subject"]])
+        assert row["n_users"] == (len(known[row["subject"]]) or None)
     total = sum(one["gpu_s"] for one in sums.values())
     assert found["share"].sum() == (pytest.approx(1) if total else 0)
 
