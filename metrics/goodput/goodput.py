@@ -93,9 +93,9 @@ UNCLEAR = (pl.col("cause") == GPUS_UNKNOWN).fill_null(value=False)
 """Time of GPUs on nodes where an attempt ran that held an unknown number of them."""
 
 SWITCH_ON = (
-    "no source records how many (Slurm: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld; for "
-    "jobs of today, load scontrol show job -d; parts of GPUs, as shard and MPS; Kubernetes: time slices, MPS, GPU "
-    "memory, or a claim not loaded)"
+    "no source records how many (Slurm: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld, and "
+    "dump ReqTRES and AllocTRES; for jobs of today, load scontrol show job -d; parts of GPUs, as shard and MPS; "
+    "Kubernetes: time slices, MPS, GPU memory, or a claim not loaded)"
 )
 """Why the GPUs of attempts are unknown, and what to do about it."""
 

@@ -1,4 +1,4 @@
--- One row is a cluster whose accounting records GPUs (gres/gpu in AccountingStorageTRES), with the time from which on it is known to do so. An attempt that started later and names no GPU held none; of an earlier one that is unknown.
+-- One row is a cluster whose accounting records GPUs (gres/gpu in AccountingStorageTRES), with the time from which on it is known to do so. An attempt that started later and whose TRES name no GPU held none; of an earlier one, or of one without TRES, that is unknown.
 CREATE OR REPLACE VIEW accounted_gpus AS
 WITH first_recorded AS (
     SELECT cluster, MIN(COALESCE(started_at, submitted_at)) AS ts

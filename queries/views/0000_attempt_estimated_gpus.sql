@@ -16,7 +16,12 @@ WITH unrecorded AS (
     LEFT JOIN job_gpus AS j
         ON a.cluster = j.cluster AND a.job_id = j.job_id AND date_trunc('second', a.submitted_at) = j.submitted_at
     WHERE a.n_gpus IS NULL
-      AND (t.since IS NULL OR COALESCE(a.started_at, a.submitted_at) < t.since)
+      AND (
+          t.since IS NULL
+          OR COALESCE(a.started_at, a.submitted_at) < t.since
+          -- It held a node, and its row has no TRES at all: it says nothing about GPUs.
+          OR (a.scheduler = 'slurm' AND COALESCE(a.alloc_tres, a.req_tres) IS NULL AND a.node_list IS NOT NULL)
+      )
 ),
 node_gpus AS (
     SELECT cluster, node, MIN(n_gpus) AS least, MAX(n_gpus) AS most FROM nodes GROUP BY cluster, node

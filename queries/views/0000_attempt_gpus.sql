@@ -6,7 +6,7 @@ SELECT
             WHEN a.n_gpus IS NOT NULL THEN a.n_gpus
             -- Parts of GPUs: no source records the share of a GPU that a shard is.
             WHEN regexp_matches(a.alloc_tres, '(^|,)gres/(shard|mps)[:=]') THEN NULLIF(e.n_gpus, 0)
-            WHEN COALESCE(a.started_at, a.submitted_at) >= t.since THEN 0
+            WHEN e.job_id IS NULL AND COALESCE(a.started_at, a.submitted_at) >= t.since THEN 0
             ELSE e.n_gpus
         END AS n_gpus,
         CASE
@@ -19,7 +19,7 @@ SELECT
     CASE
         WHEN a.n_gpus IS NOT NULL THEN 'accounting'
         WHEN regexp_matches(a.alloc_tres, '(^|,)gres/(shard|mps)[:=]') AND COALESCE(e.n_gpus, 0) = 0 THEN 'unknown'
-        WHEN COALESCE(a.started_at, a.submitted_at) >= t.since THEN 'accounting'
+        WHEN e.job_id IS NULL AND COALESCE(a.started_at, a.submitted_at) >= t.since THEN 'accounting'
         ELSE COALESCE(e.gpus_from, 'unknown')
     END AS gpus_from -- the source of n_gpus: accounting, slurmctld (its detail of the job), steps, exclusive nodes (all GPUs of its nodes), nodes without GPUs, request (submit line, tres_per_*); unknown: no source recorded it and n_gpus is null
 FROM stored.attempts AS a

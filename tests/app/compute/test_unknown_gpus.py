@@ -166,6 +166,17 @@ def test_cpu_job_on_a_gpu_node_holds_none_if_gpus_are_recorded(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_a_row_without_tres_held_an_unknown_number_of_gpus(tmp_path: Path) -> None:
+    """Whatever other rows record; a job without a node held none."""
+    bare, never = job(2, "n2", 0, 60), job(3, "None assigned", 0, 60, state="CANCELLED")
+    jobs = [job(1, "n1", 0, 60, 8), *(text.replace("cpu=4,node=1", "") for text in (bare, never))]
+    result = Loaded(tmp_path, texts(jobs, inventory(n1=8, n2=8)))
+    assert result.gpus() == {"1": (8, "accounting"), "2": (None, "unknown"), "3": (0, "accounting")}
+    (tmp_path / "b").mkdir()
+    assert Loaded(tmp_path / "b", texts(jobs, inventory(n1=8, n2=0))).gpus()["2"] == (0, "nodes without GPUs")
+
+
+@pytest.mark.slow
 def test_shards_are_an_unknown_number_of_gpus(tmp_path: Path) -> None:
     # by gres.conf 4 of 32 shards may be one GPU of eight, which no table of accounting records
     shards = [job(2, "n2", 0, 60), job(3, "n2", 70, 90, 0)]
