@@ -81,8 +81,9 @@ def test_reader_of_output_that_has_gone_is_no_fault(words: str, warehouse: Path)
 
 
 @pytest.mark.slow
-def test_letters_that_an_encoding_lacks_are_escaped(warehouse: Path) -> None:
-    done = people(warehouse, "", encoding="ascii")
+@pytest.mark.parametrize("encoding", ["ascii", "ascii:surrogateescape"])  # the second is that of the locale C
+def test_letters_that_an_encoding_lacks_are_escaped(warehouse: Path, encoding: str) -> None:
+    done = people(warehouse, "", encoding)
     assert done.returncode == 0, done.stderr
     assert "zo\\xeb" in done.stdout
 
