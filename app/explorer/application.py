@@ -263,8 +263,7 @@ def _page(
     if instead is not None:
         return shell.navigation(path, None), None, instead, title
     try:
-        shown = explorer.view(search)
-        shown = each.find(explorer, shown) if each.find is not None else shown
+        shown = each.view(explorer, search)
     except (NoWarehouseError, NothingYetError) as error:
         contents = messages.nothing_yet(error, explorer.options) if each.without_data is None else each.without_data()
         return shell.navigation(path, None), None, contents, title

@@ -60,8 +60,7 @@ def show(explorer: Addresses, request_data: dict[str, str], name: str) -> Any:
     if page is None or page.sections is None:
         return no_update
     try:
-        view = explorer.view(str(request_data.get("search") or ""))
-        view = page.find(explorer, view) if page.find is not None else view
+        view = page.view(explorer, str(request_data.get("search") or ""))
         section = sections.section_of(page, view, name)
     except (UsageError, WarehouseError) as error:
         return html.P(str(error), className="nothing error-text")

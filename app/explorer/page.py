@@ -112,6 +112,16 @@ class ExplorerPage:
     pickers: bool = False
     questions: Mapping[str, Any] = field(default_factory=dict)
 
+    def view(self, explorer: Addresses, search: str | None) -> View:
+        """The checked address of this page, of the cluster that it means where it names none.
+
+        Raises:
+            NothingYetError: nothing was computed yet.
+            UsageError: the address names something that does not exist.
+        """
+        view = explorer.view(search)
+        return view if self.find is None else self.find(explorer, view)
+
 
 def pages() -> dict[str, ExplorerPage]:
     """Every page by its path, in the order of the navigation."""

@@ -65,8 +65,7 @@ def _every_step(explorer: log_pages.LogPageData, search: str) -> pl.DataFrame:
     logged = log_pages.steps_of(explorer, search) if people.current().sees_all else None
     if logged is not None:
         return logged
-    page, view = pages()[log_pages.RUN], explorer.view(search)
-    return run_of(explorer, page.find(explorer, view) if page.find is not None else view).steps
+    return run_of(explorer, pages()[log_pages.RUN].view(explorer, search)).steps
 
 
 def _range(shown: Mapping[str, Any]) -> tuple[datetime, datetime] | None:

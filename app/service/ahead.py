@@ -109,8 +109,7 @@ class Ahead:
         for path, search in self._explorer.answers.visits.latest():
             page = pages()[path]
             try:
-                view = self._explorer.view(search)
-                view = page.find(self._explorer, view) if page.find is not None else view
+                view = page.view(self._explorer, search)
             except FAULTS as error:  # such as a run that is gone
                 logger.info("%s is not computed ahead: %s", path, reason_of(error))
                 continue
