@@ -16,13 +16,13 @@ from app.claims.watched import WatchedClaims
 from app.config.settings import Config
 from app.explorer import create_app
 from app.explorer.application import Explorer
-from app.explorer.loading import SECTION
 from app.explorer.page import Section, pages
 from app.explorer.sections import sections_of
 from app.results.serving.cache import AnswerCache
 from app.service.ahead import PATHS, Ahead
 from metrics import lazy_scipy
 from queries.reader import Reader
+from tests.app.explorer.test_kept_sections import sent
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
@@ -118,17 +118,7 @@ def opened(application: Dash, path: str, names: Iterable[str], search: str = "")
     """Request sections as a browser does."""
     client = application.server.test_client()
     for name in names:
-        of = {"name": name, "type": "ask"}
-        asked = {"ticket": name, "path": path, "search": search}
-        body = {
-            "output": SECTION,
-            "outputs": {"id": {"name": name, "type": "section"}, "property": "children"},
-            "inputs": [{"id": of, "property": "data", "value": asked}],
-            "changedPropIds": [f'{{"name":"{name}","type":"ask"}}.data'],
-            "state": [{"id": of, "property": "id", "value": of}],
-        }
-        answer = client.post("/_dash-update-component", json=body, headers={"Origin": "http://localhost"})
-        assert answer.status_code == 200
+        sent(client, name, path, name, search)
 
 
 def kept_sections(path: str, view: View) -> list[str]:
@@ -137,12 +127,17 @@ def kept_sections(path: str, view: View) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/", "/today", "/reliability", "/people", "/jobs?user=", "/run?run_id="])
-def test_a_page_that_was_opened_is_answered_for_newer_data(answers: AnswerCache, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "parameter", "column"),
+    [*((path, "", "") for path in ("/", "/today", "/reliability", "/people")), ("/jobs", "user", "user"),
+     ("/run", "id", "run_id")],
+)  # fmt: skip
+def test_a_page_that_was_opened_is_answered_for_newer_data(
+    answers: AnswerCache, path: str, parameter: str, column: str
+) -> None:
     claims, newer = WatchedClaims(None), AnswerCache(answers.root)
-    path, _, column = path.removesuffix("=").partition("?")
     value = min(answers.ask(Reader.table, "runs")[column].drop_nulls()) if column else ""
-    search = f"?{column.removesuffix('_id')}={value}" if column else ""
+    search = f"?{parameter}={value}" if column else ""
     names = kept_sections(path, Explorer(answers, claims).view(search))
     opened(create_app(answers.root, Config(), claims, answers), path, names, search)
     assert answers.visits.latest() == [(path, search)]
