@@ -101,7 +101,7 @@ def _open_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the process's end
-        elif stream.errors == "strict" or stream.encoding.lower() not in {"utf-8", "utf8"}:
+        elif stream.errors == "strict" or (stream.errors == "surrogateescape" and stream.encoding.lower() != "utf-8"):
             stream.reconfigure(errors="backslashreplace")
 
 
